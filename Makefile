@@ -25,45 +25,46 @@ help:  ## what can be made
 
 setup: $(STAMP)  ## .venv with Plait and its development tools
 
-demo: $(STAMP)  ## a first look: a small model fitted and explained
+demo: $(STAMP)  ## fit a small model of real data and explain a prediction (about 20 seconds)
 	@$(BIN)/plait demo $(ARGS)
 	@echo 'The command is $(CURDIR)/$(BIN)/plait; in the shell that `make shell` opens it is plait.' >&2
 
 shell: $(STAMP)  ## a shell in which `plait` and `python` are those of .venv (exit or Ctrl-D leaves it)
 	@VIRTUAL_ENV='$(CURDIR)/.venv' PATH='$(CURDIR)/$(BIN)':"$$PATH" "$${SHELL:-/bin/sh}" $(ARGS) || true
 
-test: $(STAMP)  ## the first tier of tests, some minutes on two cores (ARGS="-k name" for some)
+test: $(STAMP)  ## run the first tier of tests, about 5 minutes on two cores (ARGS="-k name" for some)
 	$(BIN)/pytest $(SPREAD) --durations 20 $(ARGS)
 
-test-all: $(STAMP)  ## the second tier: large crosses, servers, kills, a browser, all pages and notebooks
+test-all: $(STAMP)  ## run the second tier: large crosses, servers, kills, a browser, all pages and notebooks
 	$(BIN)/pytest $(SPREAD) --durations 20 --tier thorough $(ARGS)
 
-test-nightly: $(STAMP)  ## the third tier: what takes hours
+test-nightly: $(STAMP)  ## run the third tier, which takes hours
 	$(BIN)/pytest $(SPREAD) --durations 20 --tier nightly $(ARGS)
 
 oldest: $(OLD)/.installed  ## all tests with the oldest versions that pyproject.toml allows (ARGS as above)
 	$(OLD)/bin/python -m pytest $(SPREAD) $(ARGS)
 
-check: $(STAMP)  ## formatting, lint, types, direction of imports
+check: $(STAMP)  ## formatting, lint, types, direction of imports, docstrings of public objects
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.support.public
 
-bench: $(PEERS)  ## speed and memory beside others, into docs/benchmarks.md (ARGS=--quick: some minutes; ARGS=--fresh: anew)
+bench: $(PEERS)  ## compare time and memory with other packages, into docs/benchmarks.md (ARGS=--quick: minutes; ARGS=--fresh: measure all again)
 	$(BIN)/python -m lab.bench $(ARGS)
 
-quality: $(OTHERS)  ## how good answers are beside others, into docs/quality.md (ARGS=--quick: minutes; ARGS=--fresh: anew)
+quality: $(OTHERS)  ## compare predictions with other packages, into docs/quality.md (ARGS=--quick: minutes; ARGS=--fresh: measure all again)
 	$(BIN)/python -m lab.quality $(ARGS)
 
-paper: $(STAMP)  ## the paper's experiments, into docs/paper.md (ARGS=--quick: minutes; ARGS=--fresh: anew)
+paper: $(STAMP)  ## run the paper's experiments, into docs/paper.md (ARGS=--quick: minutes; ARGS=--fresh: measure all again)
 	$(BIN)/python -m lab.paper $(if $(wildcard $(DATA)),--data $(DATA)) $(ARGS)
 
 docs: $(STAMP)  ## the documentation as web pages, in site/ (no network needed)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo 'open site/index.html'
 
-gallery: $(STAMP)  ## the pictures of docs/gallery.md, anew (they need ../shared/data)
+gallery: $(STAMP)  ## draw the charts of docs/gallery.md
 	$(BIN)/python docs/build_site/gallery.py
 
 dist: $(STAMP)  ## the wheel and the source archive, in dist/
@@ -94,7 +95,7 @@ $(OLD)/.installed: pyproject.toml $(STAMP)
 	$(BIN)/uv pip install --quiet --python $(OLD)/bin/python --resolution lowest-direct --editable '.[dev]'
 	@touch $@
 
-# The packages that Plait is measured beside; one that does not install is a line of the page, not an error.
+# Other packages to compare with; one that does not install becomes a line of the page, not an error.
 $(PEERS): $(STAMP)
 	$(BIN)/python -m lab.harness.packages bench
 	@touch $@

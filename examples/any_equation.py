@@ -1,4 +1,4 @@
-"""The same tensor under four equations; the evidence bound says which one explains it best."""
+"""Fit four equations to one tensor, and compare them by the ELBO."""
 
 import numpy as np
 
@@ -19,4 +19,4 @@ X[rng.random(X.shape) < 0.3] = np.nan  # missing cells
 for name, equation in EQUATIONS.items():
     model = plait.Model(equation)
     fit = plait.fit(model, {"X": X}, rank=3 if model.latent else None, seed=0, max_iter=100)
-    print(f"{name:18} bound {fit.objective:12.1f}   {fit.stop}")
+    print(f"{name:18} ELBO {fit.objective:12.1f}   {fit.stop}")

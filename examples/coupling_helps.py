@@ -1,4 +1,4 @@
-"""Users of whom no visit is known are predicted through their friends, because both relations share the factor U."""
+"""Cold start: predict visits of users without visits from their friends; both relations share the factor U."""
 
 import numpy as np
 import polars as pl
@@ -33,4 +33,4 @@ link = X[cold].ravel() > 0
 for name, fit in {"visits alone": alone, "with friends": coupled}.items():
     mean = fit.predict("visits", cells)["mean"].to_numpy()
     above = (mean[link][:, None] > mean[~link]).mean() + 0.5 * (mean[link][:, None] == mean[~link]).mean()
-    print(f"{name}: AUC {above:.3f} for users of whom no visit is known")
+    print(f"{name}: AUC {above:.3f} for users without visits")

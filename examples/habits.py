@@ -1,4 +1,4 @@
-"""Who opens which app at which hour: groups forget what single users do every day; a factor over pairs remembers."""
+"""Which user opens which app at which hour: a factor of pairs stores habits of single users; groups cannot."""
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,6 @@ train, test = plait.train_test_split({"opened": opened}, "opened", fraction=0.2,
 for name, (equation, rank) in {"groups": (GROUPS, {"r": 6}), "and habits": (HABITS, {"r": 6, "z": 3})}.items():
     fit = plait.fit(equation, train, rank=rank, seed=0)
     metrics = plait.evaluate(fit, "opened", test, target="app")
-    print(f"{name:10} bound {fit.objective:8.0f}, MRR of the app {metrics['mrr']:.3f}")
+    print(f"{name:10} ELBO {fit.objective:8.0f}, MRR of the app {metrics['mrr']:.3f}")
 M = fit.factors["M"]
-print(f"{len(M.pairs)} pairs of {len(fit.entities['user'])} × {len(fit.entities['app'])} have rows of their own")
+print(f"{len(M.pairs)} pairs of {len(fit.entities['user'])} × {len(fit.entities['app'])} have their own rows")

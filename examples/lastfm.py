@@ -1,6 +1,6 @@
-"""Who will tag which artist with what? 186,479 links in a tensor of 2 · 10^11 cells; most are hidden, then found.
+"""Predict tags of artists by users: 186,479 links in a tensor of 2 · 10^11 cells, 60 % of them hidden.
 
-Data: HetRec 2011 Last.fm (GroupLens), as Parquet. Say where they are: python examples/lastfm.py FOLDER
+Data: HetRec 2011 Last.fm (GroupLens), as Parquet, in a folder: python examples/lastfm.py FOLDER
 """
 
 import sys
@@ -16,7 +16,7 @@ if not folder.is_dir():
 table = plait.read(folder / "user_tag_artist_rels.parquet")
 tags = table.select(user="sourceNodeId", artist="targetNodeId", tag="tagID").unique(maintain_order=True)
 
-# So many cells cannot be listed: links are hidden, and the weight of zeros falls by the same share.
+# There are too many cells to list: hide links, and reduce the weight of zeros by the same fraction.
 train, test = plait.train_test_split(tags, "tags", fraction=0.6, by="thinned_links", seed=0)
 MODELS = {
     "popularity": ("tags[user, artist, tag] = u[user] a[artist] t[tag]", None),

@@ -1,4 +1,4 @@
-"""Start with too many components; those that explain nothing are removed, and the bound does not fall."""
+"""Start with too many components and prune: components that explain nothing are removed, and the ELBO does not fall."""
 
 import numpy as np
 
@@ -12,5 +12,5 @@ fit = plait.fit(
     "X[i,j,k] = A[i,r] B[j,r] C[k,r]", {"X": X}, rank=10, adapt_prior="rank-one", prune=True, seed=0, max_iter=300
 )
 for record in [record for record in fit.history if not record.warm_up][::20]:
-    print(f"sweep {record.sweep:3}: bound {record.objective:12.1f}, {record.rank['r']} components")
+    print(f"sweep {record.sweep:3}: ELBO {record.objective:12.1f}, {record.rank['r']} components")
 print(f"true rank 4, started with 10, kept {fit.rank['r']}; {fit.stop}")

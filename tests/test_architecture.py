@@ -1,6 +1,5 @@
 """docs/ARCHITECTURE.md is true: files on the map exist, packages have a row; no module stem or class occurs twice."""
 
-import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -31,7 +30,5 @@ def test_no_module_stem_and_no_class_name_occurs_twice():
     paths = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
     stems = Counter(path.stem for path in paths)
     assert [stem for stem, count in stems.items() if count > 1] == []
-    classes = Counter(
-        node.name for path in paths for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
-    )
-    assert [name for name, count in classes.items() if count > 1 and not name.startswith("_")] == []
+    classes = Counter(name for path in paths for name in re.findall(r"^ *class (\w+)", path.read_text(), re.MULTILINE))
+    assert [name for name, count in classes.items() if count > 1] == []

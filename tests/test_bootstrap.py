@@ -75,8 +75,8 @@ def test_a_bootstrap_shows_its_first_member():
     whole = fitted()
     assert whole.objective != max(member.objective for member in whole.members)
     assert bits(whole) == bits(whole.members[0])
-    assert "the first one, which alone saw links as they are" in str(whole)
-    assert "shown is the first, which saw the data as they are" in whole._repr_html_()
+    assert "the first one, which has unweighted links" in str(whole)
+    assert "below is the first one, which has unweighted links" in whole._repr_html_()
 
 
 def test_a_bootstrapped_run_resumes(tmp_path):
@@ -105,8 +105,8 @@ def test_an_exact_explanation_weighs_links_as_each_member_does():
 
 
 MISTAKES = [
-    ({"restarts": 1}, "`bootstrap=True` is for several fits, but `restarts` is 1"),
-    ({"combine": "best"}, '`bootstrap=True` is given next to `combine="best"`'),
+    ({"restarts": 1}, "`bootstrap=True` requires `restarts` of at least 2, got 1"),
+    ({"combine": "best"}, '`bootstrap=True` and `combine="best"` exclude each other'),
     ({"bootstrap": 1}, "`bootstrap` must be True or False, got 1"),
 ]
 

@@ -99,7 +99,7 @@ def test_top_has_the_heaviest_entities_in_order():
     keys = [(c, f) for c in range(fit.rank["r"]) for f in fit.model.factors for _ in range(2)]
     assert list(zip(few["component"], few["factor"])) == keys
     for top in (0, -1, True, 2.5, "all"):
-        with pytest.raises(plait.errors.ParameterError, match="`top` must be a whole number, 1 or more, or None, got"):
+        with pytest.raises(plait.errors.ParameterError, match="`top` must be an integer of at least 1, or None, got"):
             fit.components(top=top)
 
 

@@ -182,27 +182,27 @@ def test_read_options_are_those_of_plait_read():
 
 # The text of a config, and words of the message separated by |.
 REFUSED = [
-    ("", "there is no model.|Add it: model = "),
-    (MODEL, "there is no relations.|Add it: [relations.X]"),
+    ("", "`model` is missing.|Add model = "),
+    (MODEL, "`relations` is missing.|Add [relations.X]"),
     (f"{MODEL}[relations]\n", "relation X has no data.|Add [relations.X]"),
-    (f"{MODEL}[relations.X]\n", '[relations.X] has no source.|source = "file.csv"'),
-    (f'{MODEL}[relations]\nX = "x.csv"\n', "[relations.X] is 'x.csv'.|write [relations.X]"),
-    (f"model = 3\n{X}", "model must be text, got 3."),
-    (f'{MODEL}rank = "3"\n{X}', "rank must be a whole number|got '3'."),
-    (f"{MODEL}rank = true\n{X}", "rank must be a whole number|got true."),
-    (f"{MODEL}rank = {{ r = 1.5 }}\n{X}", "rank must be a whole number|got {'r': 1.5}."),
-    (f"{MODEL}{X}columns = 3\n", "[relations.X] columns must be|got 3."),
-    (f"{MODEL}{X}header = 1\n", "[relations.X] header must be true or false, got 1."),
-    (f"{MODEL}{X}missing = [1]\n", "[relations.X] missing must be|got [1]."),
-    (f"{MODEL}{X}missing = {{ sauce = 1 }}\n", "[relations.X] missing has no key 'sauce'.|Did you mean 'source'?"),
-    (f"{MODEL}{X}[titles]\ni = 3\n", "[titles] i must be a file|got 3."),
-    (f'{MODEL}{X}[titles]\ni = {{ source = "x.csv", titel = "t" }}\n', "[titles] i has no key 'titel'.|'title'?"),
-    (f"{MODEL}{X}[entities]\ni = 3\n", "[entities] i must be a list|got 3."),
-    (f"{MODEL}{X}[fit]\nadapt_prior = 3\n", "[fit] adapt_prior must be|got 3."),
-    (f"{MODEL}{X}[fit]\nmax_itr = 3\n", "[fit] has no key 'max_itr'.|Did you mean 'max_iter'? Keys are method"),
-    (f"{MODEL}{X}[fit.prior]\nmeen = 3\n", "[fit.prior] has no key 'meen'.|Did you mean 'mean'?"),
+    (f"{MODEL}[relations.X]\n", '[relations.X]: `source` is missing.|source = "file.csv"'),
+    (f'{MODEL}[relations]\nX = "x.csv"\n', "[relations.X] must be a table, got 'x.csv'.|Write [relations.X]"),
+    (f"model = 3\n{X}", "`model` must be text, got 3."),
+    (f'{MODEL}rank = "3"\n{X}', "`rank` must be an integer|got '3'."),
+    (f"{MODEL}rank = true\n{X}", "`rank` must be an integer|got true."),
+    (f"{MODEL}rank = {{ r = 1.5 }}\n{X}", "`rank` must be an integer|got {'r': 1.5}."),
+    (f"{MODEL}{X}columns = 3\n", "[relations.X] `columns` must be|got 3."),
+    (f"{MODEL}{X}header = 1\n", "[relations.X] `header` must be true or false, got 1."),
+    (f"{MODEL}{X}missing = [1]\n", "[relations.X] `missing` must be|got [1]."),
+    (f"{MODEL}{X}missing = {{ sauce = 1 }}\n", "[relations.X] missing: unknown key 'sauce'.|Did you mean 'source'?"),
+    (f"{MODEL}{X}[titles]\ni = 3\n", "[titles] `i` must be a file|got 3."),
+    (f'{MODEL}{X}[titles]\ni = {{ source = "x.csv", titel = "t" }}\n', "[titles] i: unknown key 'titel'.|'title'?"),
+    (f"{MODEL}{X}[entities]\ni = 3\n", "[entities] `i` must be a list|got 3."),
+    (f"{MODEL}{X}[fit]\nadapt_prior = 3\n", "[fit] `adapt_prior` must be|got 3."),
+    (f"{MODEL}{X}[fit]\nmax_itr = 3\n", "[fit]: unknown key 'max_itr'.|Did you mean 'max_iter'? The keys are method"),
+    (f"{MODEL}{X}[fit.prior]\nmeen = 3\n", "[fit.prior]: unknown key 'meen'.|Did you mean 'mean'?"),
     (f"{MODEL}{X}[fit.prior]\nA = {{ mean = 1 }}\nmean = 3\n", "[fit.prior] has mean = 3|Give one"),
-    (f"{MODEL}{X}[fit.prior.A]\nmean = true\n", "[fit.prior.A] mean must be a number, got true."),
+    (f"{MODEL}{X}[fit.prior.A]\nmean = true\n", "[fit.prior.A] `mean` must be a number, got true."),
     (f'model = "X[i] = A[i"\n{X}', "model.toml, model: the bracket of A is not closed."),
     ("model = 'x", "model.toml, end of document"),
     (f"{MODEL}{X}weight = {'[' * 3000}", "nested too deeply.|brackets that are not closed"),
@@ -220,12 +220,12 @@ def test_wrong_keys_and_types_are_refused(config, text, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('ignore_columns = ["k"]\n', "[relations.X]: `ignore_columns` names the column 'k', which x.csv does not have"),
-        ('observed = "al"\n', "[relations.X]: `observed` is 'al'"),
-        ('query = "q"\n', "[relations.X]: `query` says nothing about x.csv"),
+        ('ignore_columns = ["k"]\n', "[relations.X]: `ignore_columns`: x.csv has no column 'k'"),
+        ('observed = "al"\n', "[relations.X]: `observed` must be 'all', 'listed' or a number"),
+        ('query = "q"\n', "[relations.X]: `query` is not an option for x.csv"),
         (
             '[entities]\ni = { source = "x.csv", column = "nam" }\n',
-            "[entities] i names the column 'nam'; x.csv has 'i'",
+            "[entities] i has the unknown column 'nam'; x.csv has 'i'",
         ),
         ('value = "j"\ncolumns = { j = "value" }\n', "x.csv, line 4, column 'j': 'many' is not a number"),
     ],
@@ -239,7 +239,7 @@ def test_errors_of_sources_name_their_origin(config, tmp_path, text, words):
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("none.toml", "there is no file 'none.toml'"), (".", "'.' is a folder"), ("bytes.toml", "no text in UTF-8")],
+    [("none.toml", "the file 'none.toml' does not exist"), (".", "'.' is a folder"), ("bytes.toml", "not UTF-8 text")],
 )
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch, path, message):
     monkeypatch.chdir(tmp_path)

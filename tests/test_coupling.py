@@ -77,6 +77,35 @@ def test_coupling_equals_a_dense_sum_over_all_settings(name, likelihood, monkeyp
     assert rows == len(table)
 
 
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_a_factor_that_stands_twice_has_one_row_for_each_component(likelihood, monkeypatch):
+    monkeypatch.setattr(TUNING, "coupling_chunk", 7)
+    fit = make("rescal", "missing_cells", likelihood).fit(max_iter=5)
+    (equation,), known, rank = fit.model.equations, fit.known["X"], fit.rank["a"]
+    p, rate, latent = responsibilities(fit, equation)
+    assert latent == ["a", "b"]
+    n = np.arange(1, 200)[:, None]
+    chance = np.exp(n * np.log(rate) - np.cumsum(np.log(n), axis=0))
+    chance /= chance.sum(axis=0)
+    mean, square = (n * chance).sum(axis=0), (n**2 * chance).sum(axis=0)
+    if likelihood == "poisson":
+        mean, square = known.values, known.values**2
+    counts, variances = np.zeros(rank), np.zeros(rank)
+    for k in range(rank):
+        held = np.array([[((a == k) + (b == k)) / 2 for b in range(rank)] for a in range(rank)])  # of one count
+        first, second = (p * held).sum(axis=(1, 2)), (p * held**2).sum(axis=(1, 2))
+        counts[k] = known.weights @ (mean * first)
+        variances[k] = known.weights @ (mean * (second - first**2) + (square - mean**2) * first**2)
+    table = fit.coupling()
+    assert table.select("component", "relation", "index").rows() == [(k, "X", "a") for k in range(rank)]
+    np.testing.assert_allclose(table["counts"], counts, rtol=1e-9)
+    np.testing.assert_allclose(table["share"], counts / counts.sum(), rtol=1e-9)
+    np.testing.assert_allclose(table["sd"], np.sqrt(variances), rtol=1e-6)
+    np.testing.assert_allclose(table["share"].sum(), 1.0)
+    own = fit.components(top=1).filter(pl.col("factor") == "A")
+    assert own["share_X"].to_list() == table["share"].to_list()
+
+
 def test_counts_of_a_relation_add_up_to_its_weighted_links():
     X, Y = np.ones((6, 5)), np.full((6, 4), 3.0)
     fit = plait.fit(
@@ -153,9 +182,13 @@ def test_components_of_a_sum_have_the_allocated_counts(name, likelihood):
         here = table.filter(pl.col("relation") == equation.relation)
         assert set(here["term"]) == {" ".join(term.factors) for term in equation.terms}
         for component, _, counts, share, _, index, term, _, _ in here.iter_rows():
-            own = pl.col("term") == term if index is None else (pl.col("term") == term) & (pl.col(index) == component)
             assert (component is None) == (index is None)
-            assert counts == pytest.approx(allocated.filter(own)["expected"].sum(), rel=1e-9, abs=1e-13)
+            own = allocated.filter(pl.col("term") == term)
+            # A component of a factor that stands twice counts half in each place (docs/math.md, section 9).
+            places = [i for i in equation.latent if i in own.columns and fit.model.axis(i) == index] if index else []
+            parts = [own.filter(pl.col(i) == component)["expected"].sum() for i in places]
+            expected = sum(parts) / len(parts) if parts else own["expected"].sum()
+            assert counts == pytest.approx(expected, rel=1e-9, abs=1e-13)
             assert share == pytest.approx(counts / allocated["expected"].sum())
         each = [here.filter(pl.col("term") == term) for term in set(here["term"])]  # one index of every term
         assert sum(

@@ -128,7 +128,7 @@ def test_rows_of_a_factor_over_pairs_are_one_axis():
 def test_points_are_refused(method):
     prior = {"prior": plait.Gamma(1.5, 1.0)} if method == "map" else {}
     found = plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=0, max_iter=2, method=method, **prior)
-    with pytest.raises(plait.errors.ParameterError, match=r"finds points, .*\n.*fit\.to_xarray\(\) has the points"):
+    with pytest.raises(plait.errors.ParameterError, match=r"gives point estimates.*\n.*fit\.to_xarray\(\)` for"):
         found.to_datatree()
 
 
@@ -137,28 +137,28 @@ def test_points_are_refused(method):
 )
 def test_ambiguous_names_are_refused(text):
     found = plait.fit(text, {"X": np.ones((2, 3))}, rank=2, seed=0, max_iter=1)
-    with pytest.raises(plait.errors.ParameterError, match="would name both"):
+    with pytest.raises(plait.errors.ParameterError, match="would be the name of both"):
         found.to_datatree()
     assert list(found.to_datatree(draws=1, factors="B")["posterior"].data_vars) == ["B"]
 
 
 def test_wrong_arguments_are_named(fit):
     for options, message in (
-        ({"factors": ["U", "V"]}, r"'V' is no factor of the model"),
-        ({"factors": [["U"]]}, r"\['U'\] is no factor of the model"),
+        ({"factors": ["U", "V"]}, r"'V' is not a factor of the model"),
+        ({"factors": [["U"]]}, r"\['U'\] is not a factor of the model"),
         ({"factors": 3}, "`factors` must be .* got 3"),
-        *(({"draws": draws}, "`draws` must be a whole number, 0 or more") for draws in (-1, 1.5, True, "10")),
-        ({"seed": -1}, "`seed` must be a whole number"),
+        *(({"draws": draws}, "`draws` must be an integer of at least 0") for draws in (-1, 1.5, True, "10")),
+        ({"seed": -1}, "`seed` must be an integer"),
     ):
         with pytest.raises(plait.errors.ParameterError, match=message):
             fit.to_datatree(**options)
-    with pytest.raises(plait.errors.ParameterError, match=r"'V' is an exposure, which is given"):
+    with pytest.raises(plait.errors.ParameterError, match=r"'V' is a fixed exposure"):
         make("cp3", exposed=True).fit(max_iter=2).to_datatree(factors="V")
 
 
 def test_too_many_draws_for_the_memory_are_refused(ensemble, monkeypatch):
     monkeypatch.setattr(module, "memory", lambda: 1e6)
-    text = r"10,000 draws from each of 3 members need 0\.0 GB, those of U alone 0\.0 GB; .*\n.*`factors`.*`draws`"
+    text = r"10,000 draws from each of 3 members need 0\.0 GB, for U alone 0\.0 GB; .*\n.*`factors`.*`draws`"
     with pytest.raises(plait.errors.ParameterError, match=text):
         ensemble.to_datatree(draws=10_000)
     assert ensemble.to_datatree(draws=100)["posterior"].sizes["draw"] == 100

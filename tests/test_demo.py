@@ -90,8 +90,8 @@ def test_model_links_and_reasons_are_printed_without_warnings(shown):
     assert "relations[head, relation, tail] = H[head, r] P[relation, r] T[tail, r]" in output
     assert len(re.findall(r"^\w+ —\w+→ \w+ +\d\.\d{3} +(yes|no)", output, re.MULTILINE)) == 3
     first = re.search(r"^(\w+) —(\w+)→ (\w+)", output, re.MULTILINE)
-    assert f"Why relations(head={first[1]}, relation={first[2]}, tail={first[3]})?" in output
-    assert "Because of these known links" in output
+    assert f"\nrelations({first[1]}, {first[2]}, {first[3]})\n" in output
+    assert "Supporting links" in output
     assert "\x1b" not in output
 
 

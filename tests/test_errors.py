@@ -10,6 +10,7 @@ import pytest
 
 import plait
 from plait import errors
+from plait.cli import app
 from plait.cli.link_commands import CellTable, locating
 from plait.config.config_file import read_config
 from plait.errors import DataError, FileLocation, ParameterError, TableLocation, relocating
@@ -76,3 +77,34 @@ def test_a_row_in_memory_becomes_a_line_of_its_file(tmp_path, monkeypatch):
 def test_no_source_has_private_characters():
     texts = {path: path.read_text() for path in Path(plait.__file__).parent.rglob("*.py")}
     assert [path for path, text in texts.items() if any("\ue000" <= letter <= "\uf8ff" for letter in text)] == []
+
+
+def test_a_misspelt_name_of_a_fit_or_of_metrics_is_a_key_error_with_what_was_meant():
+    table = pl.DataFrame({"user": ["ann", "bob", "ann"], "film": ["Alien", "Heat", "Heat"], "value": [1, 1, 0]})
+    fit = plait.fit("likes[user, film] = U[user, r] F[film, r]", table, rank=1, max_iter=2, warmup=0, seed=0)
+    with pytest.warns(plait.errors.LeakWarning):
+        metrics = plait.evaluate(fit, "likes", table)
+    for get, known in (
+        (lambda: fit.factors["Ux"], "'U'"),
+        (lambda: fit.entities["usr"], "'user'"),
+        (lambda: fit.known["like"], "'likes'"),
+        (lambda: metrics["roc_auk"], "'roc_auc'"),
+    ):
+        with pytest.raises(KeyError, match=f"Did you mean {known}") as caught:
+            get()
+        assert isinstance(caught.value, plait.errors.UnknownNameError)
+    assert "usr" not in fit.entities
+    assert pickle.loads(pickle.dumps(fit)).entities.keys() == fit.entities.keys()
+
+
+def test_an_unknown_user_is_pointed_to_new_entities():
+    fit = plait.fit("likes[user, film] = U[user, r] F[film, r]", [("ann", "Alien")], rank=1, max_iter=2, warmup=0)
+    with pytest.raises(plait.errors.DataError, match="`new_entities`"):
+        fit.top("likes", given={"user": "cy"})
+
+
+def test_a_misspelt_command_is_refused_with_what_was_meant(capsys):
+    with pytest.raises(SystemExit) as ended:
+        app(["fitt"], prog_name="plait")
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "error: there is no command 'fitt'. Did you mean 'fit'?\nTry 'plait --help'.\n"

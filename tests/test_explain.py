@@ -11,7 +11,6 @@ import numpy as np
 import opt_einsum
 import polars as pl
 import pytest
-from rich.cells import cell_len
 from scipy.special import digamma, polygamma
 
 import plait
@@ -19,6 +18,7 @@ from plait.analysis.explain.component_terms import components
 from plait.data.binding.known import Known
 from plait.data.encoding.names import Labels
 from plait.data.observation.links import LinksInMemory
+from plait.model import network
 from plait.model.network import RowBlock
 from plait.storage.fitted import Posterior
 from tests.support.models import MODELS
@@ -290,7 +290,7 @@ def test_a_link_of_another_relation_explains_through_a_shared_factor():
     )  # fmt: skip
     e = fit.explain("visits", {"user": "ann", "place": "inn"})
     assert ("friends(ann, dan)", "user") in list(e.links.select("link", "through").iter_rows())
-    assert re.search(r"friends\(ann, dan\) +9 ", str(e))
+    assert "friends(ann, dan), value 9\n" in str(e)
 
 
 # --- against fitting again
@@ -378,7 +378,7 @@ def test_a_sum_is_explained_by_its_terms():
     assert e.components.columns == ["component", "term", "r", "share"]
     assert e.components.filter(pl.col("term") == "w N")["r"].to_list() == [None]
     assert {c["term"] for c in e.to_dict()["components"]} == {"A B", "w N"} == set(e.components["term"])
-    assert re.search(r"^Component \d of A B makes .* %", str(e), re.MULTILINE)
+    assert re.search(r"^ *\d+ %  A B: ", str(e), re.MULTILINE)
     assert "exposure" not in e.prediction
 
 
@@ -448,18 +448,18 @@ def test_exact_responsibilities_under_em_and_map(method):
 def test_exact_needs_the_data_of_the_fit(odd):
     cell, other = {"a": "x & y", "b": "1"}, {"rel": ODD.with_columns(value=pl.Series([2, 1, 3, 2]))}
     for options, message in (
-        ({"exact": True}, r"does not keep all of its data.*\n.*once more, `data=data`"),
-        ({"data": {"rel": ODD}}, "only `exact=True` fits again"),
-        ({"exact": True, "data": other}, "data differ from those of the fit"),
+        ({"exact": True}, r"does not store all of its data.*\n.*Pass .* again: `data=data`"),
+        ({"data": {"rel": ODD}}, "used only with `exact=True`"),
+        ({"exact": True, "data": other}, "differs from the data of the fit"),
         *(({"exact": exact, "data": other}, "`exact` must be") for exact in ("zeros", None, 1, 2.5)),
     ):
         with pytest.raises(plait.errors.ParameterError, match=message):
             odd.explain("rel", cell, **options)
     zero, missing = (odd.explain("rel", cell, exact=how, data={"rel": ODD}) for how in ("zero", "missing"))
     assert zero.links.columns[-1] == "exact"
-    for e, words in [(zero, "an observed zero"), (missing, "missing, not observed at all")]:
-        assert f"fitted again with the link {words})" in str(e)
-        assert f"fitted again with the link {words})" in e._repr_html_()
+    for e, words in [(zero, "set to zero"), (missing, "missing")]:
+        assert f"after a refit with the link {words})" in str(e)
+        assert f"after a refit with the link {words})" in e._repr_html_()
 
 
 # --- components
@@ -518,8 +518,8 @@ def test_a_cell_of_rate_0_has_no_components_and_no_nan():
     assert e.components["share"].to_list() == [0.0, 0.0]
     assert e.remainder == 0.0
     assert e.evidence.select("data", "prior").rows() == [(0.0, 0.0)] * 2
-    assert "rate 0: no component makes it, so no known link bears on it." in str(e)
-    assert "rate 0" in e._repr_html_()
+    assert "rate is 0: no component contributes to it, so there are no supporting links." in str(e)
+    assert "rate is 0" in e._repr_html_()
     assert "nan" not in json.dumps(e.to_dict()).lower()
 
 
@@ -556,16 +556,19 @@ def test_the_work_grows_with_the_sum_of_the_axes(monkeypatch, name):
     """No contraction takes more operations than a few for every entry of the posterior."""
     fit = large(*LARGE[name])
     entries = sum(posterior.mean.size for posterior in fit.factors.values())
-    contract, calls = opt_einsum.contract, []
+    expression, calls = network._expression, []
 
-    def limited(*operands, **options):
-        steps = opt_einsum.contract_path(*operands, **options)[1]
-        assert steps.opt_cost <= 4 * entries, steps.eq
-        assert steps.largest_intermediate <= entries
-        calls.append(steps)
-        return contract(*operands, **options)
+    def limited(text, shapes):
+        def contracted(*operands):
+            steps = opt_einsum.contract_path(text, *operands)[1]
+            assert steps.opt_cost <= 4 * entries, steps.eq
+            assert steps.largest_intermediate <= entries
+            calls.append(steps)
+            return expression(text, shapes)(*operands)
 
-    monkeypatch.setattr(opt_einsum, "contract", limited)
+        return contracted
+
+    monkeypatch.setattr(network, "_expression", limited)
     e = fit.explain("X", dict.fromkeys(LARGE[name][1], 1))
     assert len(calls) > 2
     assert e.shares[0].share > 0
@@ -667,13 +670,15 @@ def test_text_html_tables_and_json_have_the_same_links(exact):
     told = json.loads(json.dumps(e.to_dict()))
     assert [link[column] for link in told["links"]] == e.links[column].to_list()
     page = Page(e._repr_html_())
-    for link, value, fraction, through in e.links.select("link", "value", column, "through").iter_rows():
-        words = [link, f"{value:g}", percent(fraction), "same " + through.replace(", ", " and ")]
+    for link, value, fraction in e.links.select("link", "value", column).iter_rows():
+        words = ["−" + percent(fraction), link if value == 1 else f"{link}, value {value:g}"]
         assert words in page.rows
         assert re.search(r" +".join(map(re.escape, words)), str(e))
-    assert f"{told['other_links']} other links bear on it" in str(e)
+    assert f"{told['other_links']} other links: " in str(e)
+    data = str(e).split("\n")[-1]
     for row in told["evidence"]:
-        assert re.search(rf"{row['factor']} +{percent(row['data'])} +{row['links']}$", str(e), re.MULTILINE)
+        (entity,) = row["entities"].values()
+        assert re.search(rf" {row['links']}( links)? of {entity} \(prior {percent(1 - row['data'])}\)[,.]", data)
 
 
 def test_html_is_escaped(odd):
@@ -681,32 +686,22 @@ def test_html_is_escaped(odd):
     html = e._repr_html_()
     assert "<b>" in Page(html).seen
     assert "<b>" not in html
-    assert "rel(a=x & y, b=1)" in Page(html).seen
+    assert "rel(x & y, 1)" in Page(html).seen
     assert str(e) == repr(e)
 
 
 WORDS = """
-Component 0 makes 55 %    (* is of this cell)
-user   ann*
-place  inn, spa; zoo* is number 3 of 3
+Components
+55 %  ann · inn, spa, zoo (rank 3 of 3)
+45 %  bob, eve, ann (rank 3 of 3) · zoo
 
-Component 1 makes 45 %
-user   bob, eve; ann* is number 3 of 3
-place  zoo*
+Supporting links (estimated drop of the mean if the link were absent)
+−34 %  visits(ann, inn), value 3
+−33 %  visits(bob, zoo), value 4
+−10 %  friends(ann, bob)
+       2 other links: −9.1 % on average
 
-Because of these known links (about how much smaller the mean would be, were the link an observed zero)
-link                value   smaller by   shares
-───────────────────────────────────────────────────
-visits(ann, inn)    3       34 %         same user
-visits(bob, zoo)    4       33 %         same place
-friends(ann, bob)   1       10 %         same user
-2 other links bear on it, 9.1 % each on average
-
-So much of what it rests on comes from data, the rest from the prior
-entity      factor   from data   known links
-────────────────────────────────────────────
-user ann    U             55 %             3
-place zoo   P             42 %             2"""
+Data:  3 links of ann (prior 45 %), 2 of zoo (prior 58 %)."""
 
 
 def test_text_of_an_explanation():
@@ -719,7 +714,7 @@ def test_text_of_an_explanation():
         rank=2, seed=0, max_iter=500, tol=0.0, prior=plait.Gamma(0.5, 1.0), adapt_prior="factor",
     )  # fmt: skip
     text = str(fit.explain("visits", {"user": "ann", "place": "zoo"}, top=3))
-    assert text.split("\n")[0] == "Why visits(user=ann, place=zoo)?"
+    assert text.split("\n")[0] == "visits(ann, zoo)"
     assert text.split("\n", 2)[2] == WORDS
 
 
@@ -727,29 +722,30 @@ def test_a_known_link_does_not_explain_itself(odd):
     e = odd.explain("rel", {"a": '"q"', "b": "1"}, top=100)
     assert e.known
     assert e.value == 3.0
-    assert "a known link of value 3" in str(e)
+    assert "in the training data with value 3" in str(e)
     assert 'rel("q", 1)' not in e.links["link"].to_list()
-    assert str(odd.explain("rel", {"a": "x & y", "b": "1"})).split("\n")[1].endswith("not a known link.")
+    assert str(odd.explain("rel", {"a": "x & y", "b": "1"})).split("\n")[1].endswith(", not in the training data")
 
 
 def test_text_where_no_other_link_bears_on_a_cell():
     table, labels = pl.DataFrame({"i": ["a", "b"], "j": ["x", "y"]}), {"i": ["c"], "j": ["z"]}
     fit = plait.fit(PLANTED, {"X": table}, rank=2, seed=0, max_iter=20, entities=labels)
     own, other = (fit.explain("X", dict(zip("ij", cell))) for cell in ("ax", "cz"))
-    assert "\nNo other known link bears on it, only this link itself.\n" in str(own)
-    assert "comes from data (this link included)" in str(own)
-    assert "only this link itself" in own._repr_html_()
-    assert "\nNo known link bears on it.\n" in str(other)
+    assert "\nThis link itself is the only supporting link.\n" in str(own)
+    assert "; this link is included" in str(own)
+    assert "This link itself is the only supporting link." in own._repr_html_()
+    assert "\nThere are no supporting links.\n" in str(other)
     assert "this link" not in str(other)
-    assert [str(e).split()[-1] for e in (own, other)] == ["1", "0"]
+    assert "Data:  1 link of " in str(own)
+    assert "Data:  0 links of " in str(other)
 
 
 def test_em_has_no_prior_to_rest_on():
     fit = make("matrix").fit("em", max_iter=6)
     for row in two_cells(fit, "X"):
         e = fit.explain("X", named(fit.model.equation("X"), row))
-        assert "for EM has no prior" in str(e)
-        assert "the rest from the prior" not in str(e)
+        assert "; EM has no prior." in str(e)
+        assert "(prior" not in str(e)
         np.testing.assert_allclose(e.evidence["data"], 1.0)
         np.testing.assert_allclose(e.evidence["prior"], 0.0, atol=1e-12)
 
@@ -759,10 +755,7 @@ def test_wide_names_are_aligned_and_long_names_cut():
     table = pl.DataFrame({"user": np.repeat(users, 3), "place": places * 3, "value": [3, 1, 2, 5, 4, 1, 2, 2, 6]})
     fit = plait.fit("visits[user,place] = U[user,r] P[place,r]", {"visits": table}, rank=2, seed=0, max_iter=20)
     text = str(fit.explain("visits", {"user": "東京太郎", "place": "駅" * 60}))
-    reasons = [line.partition("  same ")[0] for line in text.split("\n") if "  same " in line]
-    assert len(reasons) == 4
-    assert len({cell_len(line) for line in reasons}) == 1
-    assert len({cell_len(line.rpartition("%")[0]) for line in text.split("\n")[-2:]}) == 1
+    assert len({line.index("visits(") for line in text.split("\n") if "%  visits(" in line}) == 1
     assert "駅" * 19 + "…" in text
     assert "駅" * 20 + "…" not in text
 
@@ -804,5 +797,15 @@ def test_wrong_arguments_are_named(odd, cell, message):
     with pytest.raises(plait.errors.ModelError, match="rel"):
         odd.explain("real", {"a": "<b>", "b": "1"})
     for top in (0, 2.5, True, "3"):
-        with pytest.raises(plait.errors.ParameterError, match="`top` must be a whole number"):
+        with pytest.raises(plait.errors.ParameterError, match="`top` must be an integer"):
             odd.explain("rel", {"a": "<b>", "b": "1"}, top=top)
+
+
+def test_the_interval_of_a_negbin_explanation_is_that_of_the_value():
+    plays = pl.DataFrame({"user": ["ann", "ann", "bob"], "song": ["x", "y", "x"], "value": [40, 7, 900]})
+    relation = plait.Relation(plays, likelihood="negbin")
+    fit = plait.fit("plays[user, song] = U[user, r] S[song, r]", relation, rank=2, seed=0, max_iter=5, warmup=0)
+    cell = {"user": "bob", "song": "y"}
+    told = fit.predict("plays", {index: [name] for index, name in cell.items()}).row(0, named=True)
+    second = str(fit.explain("plays", cell)).splitlines()[1]
+    assert second.startswith(f"mean {told['mean']:.3g} (90 % interval {told['lower']}–{told['upper']}), probability ")

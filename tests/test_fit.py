@@ -124,7 +124,7 @@ def test_seeds_repeat_a_fit_also_from_text():
 
 
 def test_text_of_a_fit_and_its_parts(fit):
-    assert repr(fit).startswith("Fit of visits by vb, rank r=2: bound -")
+    assert repr(fit).startswith("Fit of visits by vb, rank r=2: ELBO -")
     assert repr(fit.factors["P"]) == "Posterior[r, place] of shape (2, 3)"
     assert repr(plait.Gamma(0.5, 10)) == "Gamma(concentration=0.5, mean=10)"
 
@@ -248,7 +248,7 @@ def test_few_sweeps_keep_priors_as_given():
 def test_a_fit_with_other_indices_of_a_factor_is_no_start(text, was, method):
     data, settings = {"X": np.ones((4, 3))}, {"rank": 2, "seed": 0, "max_iter": 1, "method": method}
     earlier = plait.fit(text, data, **settings)
-    shapes = f"factor A has shape {was} in that fit, wanted (4, 2, 2) (i: 4, latent r: 2, latent s: 2)"
+    shapes = f"factor A has shape {was} in that fit, expected (4, 2, 2) (i: 4, latent r: 2, latent s: 2)"
     with pytest.raises(plait.errors.ParameterError, match=re.escape(f"`init`: {shapes}")):
         plait.fit("X[i,j] = A[i,r,s] B[j,r,s]", data, init=earlier, **settings)
 
@@ -280,7 +280,7 @@ def test_predicted_mean_is_an_einsum(name):
 def test_a_fit_with_every_factor_given_updates_nothing():
     A, B = np.full((2, 1), 0.5), np.full((3, 1), 2.0)
     fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.ones((2, 3))}, rank=1, fixed={"A": A, "B": B}, tol=0.0)
-    assert str(fit.stop) == "nothing to update: every factor is given."
+    assert str(fit.stop) == "nothing to update: every factor is fixed."
     assert fit.objective == pytest.approx(-6.0)
     assert [record.sweep for record in fit.history] == [0]
 
@@ -288,10 +288,10 @@ def test_a_fit_with_every_factor_given_updates_nothing():
 @pytest.mark.parametrize(
     ("sentence", "reason"),
     [
-        ("converged: sweep 31 changed the bound by less than 1e-06 of its size.", "converged"),
-        ("stopped after 200 sweeps; the last one changed the bound by 1.0e-05 of its size (tol=1e-06).", "max_iter"),
-        ("interrupted after 3 sweeps; this is the fit so far.", "interrupted"),
-        ("not finished: this is the checkpoint after sweep 3; `init` goes on from here.", "unfinished"),
+        ("converged after 31 sweeps: the relative change of the objective is below 1e-06 (`tol`).", "converged"),
+        ("stopped after 200 sweeps: the relative change of the objective is 1.0e-05 (`tol` is 1e-06).", "max_iter"),
+        ("interrupted after 3 sweeps; the result is the fit so far.", "interrupted"),
+        ("not finished: this is the checkpoint after sweep 3; Continue with `init`.", "unfinished"),
     ],
 )
 def test_a_stop_of_an_earlier_version_has_a_reason(sentence, reason):

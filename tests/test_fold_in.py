@@ -241,7 +241,7 @@ def test_new_pairs_have_rows_of_their_own():
     held = second.factors["M"]
     assert np.array_equal(held.mean[len(held.pairs) :], now.mean[len(now.pairs) :])
     both = pl.DataFrame({"user": ["yet"], "place": ["there"], "value": [1]})
-    with pytest.raises(ParameterError, match="remembers pairs, and entities of both sides are new"):
+    with pytest.raises(ParameterError, match="both entities of a link are new, but"):
         fit.fold_in({"visits": both})
 
 
@@ -349,10 +349,10 @@ def test_a_new_entity_has_the_default_exposure():
 NEW = table(["new"], 3)
 REFUSED = {
     "no new entity": ({"visits": pl.concat([NEW, table(["u01"], 3).head(1)])}, DataError, "'u01', .* no new entity"),
-    "relation": ({"visit": NEW}, DataError, "'visit', which is no relation"),
-    "array": ({"visits": np.ones((2, 12))}, DataError, "an array does not say which entities are new"),
+    "relation": ({"visit": NEW}, DataError, "'visit' is not a relation"),
+    "array": ({"visits": np.ones((2, 12))}, DataError, "expected a table, got an array"),
     "kind of name": ({"visits": pl.DataFrame({"user": [3], "place": ["p1"]})}, DataError, "integers, .* strings"),
-    "observed": ({"visits": plait.Relation(NEW, observed="listed")}, DataError, "the fit's own rows"),
+    "observed": ({"visits": plait.Relation(NEW, observed="listed")}, DataError, "differs from the data of the fit"),
     "value": ({"visits": NEW.with_columns(value=pl.lit(-1))}, DataError, "the value is -1"),
 }
 
@@ -364,11 +364,11 @@ def test_wrong_rows_are_refused(fit, rows, error, message):
 
 
 def test_wrong_settings_are_refused(fit):
-    with pytest.raises(ParameterError, match="a whole number, 1 or more"):
+    with pytest.raises(ParameterError, match="an integer of at least 1"):
         fit.fold_in({"visits": NEW}, iterations=0)
     for text, fixed, message in (
-        (VISITS, {"U": np.ones((20, 3))}, "factor U is given, and has no row for 'new'"),
-        (f"{VISITS} V[user]", {"V": np.ones(20) / 2}, "has an exposure that depends on user"),
+        (VISITS, {"U": np.ones((20, 3))}, "the fixed factor U has no row for 'new'"),
+        (f"{VISITS} V[user]", {"V": np.ones(20) / 2}, "has an exposure over user"),
     ):
         given = plait.fit(
             text, {"visits": table(users(0, 20))}, rank=3, seed=1, max_iter=5, fixed=fixed, progress=False

@@ -12,7 +12,6 @@ from tests.support.printed import alike
 
 ROOT = Path(__file__).parents[1]
 PAGE, FOLDER = ROOT / "docs" / "gallery.md", ROOT / "docs" / "images" / "gallery"
-DATA = ROOT.parent / "shared" / "data"
 IMAGE = re.compile(r"!\[(?P<alt>[^\]]+)\]\(images/gallery/(?P<file>[^)]+)\)")
 SHOWN = [found["file"] for found in IMAGE.finditer(PAGE.read_text(encoding="utf-8"))]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -47,9 +46,6 @@ def test_a_picture_is_small_and_has_colours_for_light_and_dark(name):
 
 @pytest.mark.thorough
 def test_the_code_of_the_page_makes_its_pictures_again(monkeypatch):
-    for file in ("lastfm/user_listen_artist_rels.parquet", "graphs/usair.tsv"):
-        if not (DATA / file).exists():
-            pytest.skip(f"there is no {file} in the folder shared/data next to the repository")
     for package in ("altair", "vl_convert"):
         pytest.importorskip(package)
     monkeypatch.chdir(ROOT)

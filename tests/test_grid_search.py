@@ -38,7 +38,7 @@ def test_the_best_setting_by_the_bound():
     assert found.fit.objective == found.table["objective"].max()
     assert found.table["objective"].is_sorted(descending=True)
     assert "log_likelihood" not in found.table.columns
-    assert str(found).splitlines()[0] == "3 settings, compared by the bound; the best first"
+    assert str(found).splitlines()[0] == "3 settings, compared by the ELBO; the best first"
     assert "<table" in found._repr_html_()
     assert found.to_dict()["best"] == found.best
 
@@ -47,7 +47,7 @@ def test_likelihoods_are_compared():
     found = searched(LINKS, rank=2, likelihood=["poisson", "bernoulli"])
     assert set(found.table["likelihood"]) == {"poisson", "bernoulli"}
     assert found.fit.likelihood["X"] == found.table["likelihood"][0]
-    assert "bounds compare under the same likelihood only" in str(found)
+    assert "ELBOs are comparable only for the same likelihood" in str(found)
 
 
 def test_links_of_a_named_relation_are_held_out():
@@ -55,18 +55,24 @@ def test_links_of_a_named_relation_are_held_out():
     side = np.random.default_rng(0).poisson(1.0, (20, 7)).astype(float)
     found = plait.grid_search(text, {"X": X, "Y": side}, rank=[1, 2], relation="Y", seed=0, seeds=1, max_iter=5)
     assert found.relation == "Y"
-    assert "links of Y put aside" in str(found)
+    assert "held-out links of Y" in str(found)
 
 
 WRONG = {
-    "bounds of several tyings": ({"rank": 2, "adapt_prior": ["factor", None], "by": "elbo"}, "several adapt.*\nGive"),
-    "bounds of EM": ({"rank": [1, 2], "method": "em", "adapt_prior": None, "by": "elbo"}, 'method="em".*\nGive'),
-    "nothing": ({"rank": []}, "a list is empty.\nGive"),
+    "bounds of several tyings": (
+        {"rank": 2, "adapt_prior": ["factor", None], "by": "elbo"},
+        "several values of `adapt_prior`.*\nUse",
+    ),
+    "bounds of EM": (
+        {"rank": [1, 2], "method": "em", "adapt_prior": None, "by": "elbo"},
+        "requires .*, got 'em'.*\nUse",
+    ),
+    "nothing": ({"rank": []}, "a list of values is empty.\nGive"),
     "by": ({"rank": 2, "by": "elbow"}, "`by` must be .* got 'elbow'.\nDid you mean 'elbo'"),
-    "seeds": ({"rank": 2, "seeds": 0}, "`seeds` must be a whole number, 1 or more, got 0"),
-    "fraction": ({"rank": 2, "fraction": 1.0}, "`fraction` must be over 0 and under 1, got 1.0.\nGive"),
-    "relation": ({"rank": 2, "relation": "Y"}, "`relation` is 'Y', .*\nIt has X"),
-    "init": ({"rank": 2, "init": {}}, "`init` is for one fit.*\nLeave it out"),
+    "seeds": ({"rank": 2, "seeds": 0}, "`seeds` must be an integer of at least 1, got 0"),
+    "fraction": ({"rank": 2, "fraction": 1.0}, "`fraction` must be greater than 0 and less than 1, got 1.0.\nExample"),
+    "relation": ({"rank": 2, "relation": "Y"}, "`relation`: 'Y' is not .*\nThe relations are X"),
+    "init": ({"rank": 2, "init": {}}, "`init` is not possible in plait.grid_search.*\nRemove it"),
     "links of counts": ({"rank": 2, "likelihood": "bernoulli"}, "'bernoulli' .* X, .* 2.\nLinks are 0 or 1"),
 }
 

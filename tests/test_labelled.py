@@ -68,7 +68,7 @@ def test_points_have_no_spread():
 @pytest.mark.parametrize("text", ["X[i,j] = A[i,r] A_sd[j,r]", "X[i,j] = i[i,r] B[j,r]"])
 def test_ambiguous_names_are_refused(text):
     fit = plait.fit(text, {"X": np.ones((2, 3))}, rank=2, seed=0, max_iter=1)
-    with pytest.raises(plait.errors.ParameterError, match="would name both"):
+    with pytest.raises(plait.errors.ParameterError, match="would be the name of both"):
         fit.to_xarray()
 
 

@@ -168,10 +168,10 @@ def test_wrong_arguments_are_named():
     for pair in [(0, 99), ("x", 1), ([1], 0)]:
         with pytest.raises(nx.NodeNotFound, match=r"Node .* not in G\."):
             predict_links(KARATE, [(0, 1), pair])
-    with pytest.raises(plait.errors.DataError, match="wanted a graph of NetworkX, got list"):
+    with pytest.raises(plait.errors.DataError, match="expected a graph of NetworkX, got list"):
         predict_links([(0, 1)])
     for k in (-1, 2.5, True, "3"):
-        with pytest.raises(plait.errors.ParameterError, match="`k` must be a whole number, 0 or more, got"):
+        with pytest.raises(plait.errors.ParameterError, match="`k` must be an integer of at least 0, got"):
             predict_links(KARATE, k=k)
     with pytest.raises(plait.errors.ParameterError, match="rank"):
         predict_links(KARATE, rank=0)

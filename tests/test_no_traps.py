@@ -34,7 +34,7 @@ def lastfm():
     listened = plays.select(user="sourceNodeId", artist="targetNodeId", value="weight")
     both = pl.concat([pairs, pairs.select(user="friend", friend="user")]).unique()
     tagged = tags.select(user="sourceNodeId", artist="targetNodeId", tag="tagID").unique()
-    return text, {"tags": tagged, "plays": listened, "friends": both}
+    return text, {"tags": tagged, "plays": plait.Relation(listened, likelihood="negbin"), "friends": both}
 
 
 def air(name):

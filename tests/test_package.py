@@ -77,7 +77,7 @@ def test_links_of_the_readme_on_the_package_index_have_full_addresses(metadata):
     assert len(targets) > 20
     assert [target for target in targets if not target.startswith("https://")] == []
     assert f"{URL}/blob/main/docs/tutorial.md" in targets
-    assert f"{URL}/raw/main/docs/images/demo.svg" in targets
+    assert f"{URL}/raw/main/docs/images/overview.svg" in targets
 
 
 def test_the_source_archive_is_small_and_has_no_results_of_benchmarks(dist, sources):

@@ -88,7 +88,7 @@ def test_by_default_ctrl_c_returns_the_fit_so_far_and_warns(default_handler, pro
     with pytest.warns(plait.errors.InterruptedWarning) as caught:
         fit = make("cp3").fit(max_iter=200, progress=given)
     assert 5 <= fit.history[-1].sweep <= 6
-    assert str(caught[0].message).startswith(f"fit: {fit.stop}\nGo on: `init=fit`.")
+    assert str(caught[0].message).startswith(f"fit: {fit.stop}\nContinue with `init=fit`.")
     assert not Path(caught[0].filename).is_relative_to(Path(plait.__file__).parent)
     assert len(caught) == 1
     assert signal.getsignal(signal.SIGINT) is default_handler
@@ -184,7 +184,7 @@ def test_a_narrow_bar_cuts_no_number(columns):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("seconds", "max_iter"), [("5.0", [12]), ("0.0", range(13))])
 def test_a_dumb_terminal_gets_plain_lines(seconds, max_iter):
-    setting = f"import plait.progress; plait.progress.SECONDS = {seconds}"
+    setting = f"import plait.progress; plait.progress.LINE_SECONDS = {seconds}"
     seen = on_a_terminal(setting + SCRIPT % "", "dumb").decode()
     lines = [line for line in seen.splitlines() if line != "\x1b[0m"]  # numba's, when Python ends
     warm_up = [line for line in lines if re.match(r"warm-up -\d", line)]

@@ -64,16 +64,16 @@ def test_components_do_not_depend_on_the_scale_of_a_start(scale):
 def test_numbers_beyond_the_range_are_refused(noun, number):
     with pytest.raises(plait.errors.DataError, match=rf"the {noun} is {number:g}".replace("+", r"\+")) as caught:
         fitted("em", "tweedie", **{noun: number})
-    assert caught.value.hint == "Numbers over 0 are from 1e-75 to 1e+75: use another unit."
+    assert caught.value.hint == "Positive numbers must be between 1e-75 and 1e+75; use another unit."
 
 
 def test_settings_beyond_the_range_are_refused():
-    with pytest.raises(plait.errors.DataError, match="from 1e-75 to 1e"):
+    with pytest.raises(plait.errors.DataError, match="between 1e-75 and 1e"):
         plait.Exposure(pl.DataFrame({"i": [1]}), default=1e300)
-    with pytest.raises(plait.errors.DataError, match="from 1e-75 to 1e"):
+    with pytest.raises(plait.errors.DataError, match="between 1e-75 and 1e"):
         plait.Relation(pl.DataFrame({"i": [1]}), weight=1e-300)
     data = {"X": pl.DataFrame({"i": [0, 1], "j": [1, 0]})}
-    with pytest.raises(plait.errors.ParameterError, match=r"factor A has numbers up to 1e\+300; 1e\+75 is the most"):
+    with pytest.raises(plait.errors.ParameterError, match=r"factor A has numbers up to 1e\+300 \(maximum 1e\+75\)"):
         plait.fit("X[i, j] = A[i, r] B[j, r]", data, rank=1, fixed={"A": np.full((2, 1), 1e300)}, progress=False)
 
 

@@ -156,11 +156,11 @@ def test_columns_of_the_table():
 @pytest.mark.parametrize(
     ("cells", "most", "message"),
     [
-        ({"i": [0], "j": [0], "value": [-1.0]}, None, r"column 'value', row 0 .*: -1 is no count"),
+        ({"i": [0], "j": [0], "value": [-1.0]}, None, r"column 'value', row 0 .*: -1 is not a valid value"),
         ({"i": [0], "j": [0], "value": ["x"]}, None, r"column 'value', row 0 .*not a number"),
         ({"i": [0]}, None, "there is no column 'j'"),
-        ({"i": [0], "j": [0]}, 0, "`most` must be a whole number, 1 or more, got 0"),
-        ({"i": [0], "j": [0]}, True, "`most` must be a whole number, 1 or more, got True"),
+        ({"i": [0], "j": [0]}, 0, "`most` must be an integer of at least 1, got 0"),
+        ({"i": [0], "j": [0]}, True, "`most` must be an integer of at least 1, got True"),
     ],
 )
 def test_wrong_arguments_are_named(cells, most, message):

@@ -138,7 +138,7 @@ def test_data_are_shown_with_axes_and_relations(table):
     model = plait.Model("visits[user,place] = U[user,r] P[place,r]; likes[user] = U[user,r] w[r]")
     data = model.bind({"visits": table, "likes": pl.DataFrame({"user": ["bob"]})})
     shown = words(data._repr_html_())
-    for one in ("<ann>, bob, eve & co", "visits", "3 × 2", "poisson", "unseen in likes: 2 user"):
+    for one in ("<ann>, bob, eve & co", "visits", "3 × 2", "poisson", "without links in likes: 2 user"):
         assert one in shown
 
 
@@ -167,7 +167,7 @@ def test_a_split_is_shown_with_its_leaks():
     assert shown.startswith("Split of a")
     assert f"{split.chosen} of {split.candidates} {split.what}, seed 0" in shown
     assert str(split).splitlines()[0] == (
-        f"Split of a[user, place]: {split.chosen} of {split.candidates} {split.what} hidden, seed 0"
+        f"Split of a[user, place]: {split.chosen} of {split.candidates} {split.what} held out, seed 0"
     )
     for word, said in split.facts[1:]:
         assert said in shown
@@ -184,13 +184,13 @@ def test_a_posterior_is_shown_with_its_first_entries(method):
     assert "the first 6 of 9 rows and 2 of 2 columns" in shown
     assert write(factor.mean[5, 1]) in shown
     assert (f"±\u00a0{write(factor.sd[5, 1])}" in shown) == (method == "vb")
-    assert ("points, known exactly" in shown) == (method == "em")
+    assert ("point estimates" in shown) == (method == "em")
     assert "one number" in words(fit.factors["c"]._repr_html_())
 
 
 def test_a_posterior_over_pairs_names_its_rows():
     pairs = plait.fit("X[i,j] = A[i,r] B[j,r] + M[i,j]", {"X": np.eye(80)}, rank=1, seed=0, max_iter=2)
-    assert "80 pairs, then one for all others" in words(pairs.factors["M"]._repr_html_())
+    assert "80 pairs, and one row per first entity" in words(pairs.factors["M"]._repr_html_())
 
 
 def test_an_action_is_a_form_on_a_page_and_its_text_elsewhere():

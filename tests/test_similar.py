@@ -115,10 +115,10 @@ def test_rows_of_zeros_have_no_nan():
 
 
 WRONG = {
-    "axis": (("usr", "ann"), "no axis 'usr'.\nDid you mean 'user'"),
-    "name": (("user", "anm"), "'anm' is no entity of axis user.*\nDid you mean 'ann'"),
+    "axis": (("usr", "ann"), "'usr' is not an axis of the model.\nDid you mean 'user'"),
+    "name": (("user", "anm"), "'anm' is not an entity of axis user.*\nDid you mean 'ann'"),
     "no latent index": (("day", 1), "no factor of axis day has a latent index"),
-    "k": (("user", "ann", 0), "`k` must be a whole number, 1 or more, got 0"),
+    "k": (("user", "ann", 0), "`k` must be an integer of at least 1, got 0"),
 }
 
 

@@ -160,9 +160,10 @@ def test_pipelines_and_grid_search():
 
 
 def test_too_few_sweeps_warn():
-    with pytest.warns(ConvergenceWarning, match=r"still changes after 2 sweeps\. Raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match=r"not converged after 2 sweeps\. Increase `max_iter`"):
         found = PoissonFactorization(2, max_iter=2, random_state=0).fit(X)
     assert found.n_iter_ == 2
+    assert found.objective_ == found.fit_.objective
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert PoissonFactorization(2, random_state=0).fit(X).n_iter_ < 500
@@ -171,9 +172,9 @@ def test_too_few_sweeps_warn():
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        *(({"n_components": n}, f"`n_components` must be .* 1 or more, got {n}") for n in (0, 2.5, True)),
-        ({"max_iter": 0}, "`max_iter` must be a whole number, 1 or more, got 0"),
-        *(({"tol": tol}, f"`tol` must be a finite number, 0 or more, got {tol}") for tol in (-1.0, float("nan"))),
+        *(({"n_components": n}, f"`n_components` must be .* at least 1, got {n}") for n in (0, 2.5, True)),
+        ({"max_iter": 0}, "`max_iter` must be an integer of at least 1, got 0"),
+        *(({"tol": tol}, f"`tol` must be a finite number of at least 0, got {tol}") for tol in (-1.0, float("nan"))),
     ],
 )
 def test_wrong_settings_are_named(settings, text):
@@ -188,7 +189,7 @@ def test_wrong_samples_are_refused(fitted):
         fitted.transform(-X)
     with pytest.raises(ValueError, match="features"):
         fitted.transform(X[:, 1:])
-    with pytest.raises(plait.errors.ParameterError, match="X has 2 columns, but there are 3 components"):
+    with pytest.raises(plait.errors.ParameterError, match="X has 2 columns, expected 3"):
         fitted.inverse_transform(np.ones((1, 2)))
 
 

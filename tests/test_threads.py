@@ -122,7 +122,7 @@ def test_one_of_two_fits_saved_to_one_folder_is_refused(run, tmp_path):
         found = together([lambda place=place: one.save(place), lambda place=place: other.save(place)])
         assert sorted(map(str, found))[1] == "None"
         refused = found.index(next(error for error in found if error is not None))
-        assert str(found[refused]).startswith(f"{place}: this folder holds a run already, of another fit.")
+        assert str(found[refused]).startswith(f"{place}: this folder already contains a run of another fit.")
         assert plait.load(place).model == (other if refused == 0 else one).model
 
 

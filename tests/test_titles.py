@@ -95,7 +95,7 @@ def test_a_title_is_asked_for_by_axis_and_name(fit):
     assert fit.title("film", 2) is None
     assert fit.title("film", "of another kind") is None
     assert fit.title("user", "ann") is None
-    with pytest.raises(plait.errors.ParameterError, match=r"'flim' is no axis of the model\.\nDid you mean 'film'"):
+    with pytest.raises(plait.errors.ParameterError, match=r"'flim' is not an axis of the model\.\nDid you mean 'film'"):
         fit.title("flim", 1)
     with pytest.raises(KeyError):
         fit.titles["film"][2]
@@ -103,22 +103,22 @@ def test_a_title_is_asked_for_by_axis_and_name(fit):
 
 # What is given, and words of the message separated by |.
 MISTAKES = [
-    ({"flim": TITLES}, "`titles` names 'flim'|Did you mean 'film'? Its axes are user, film."),
-    ({"r": TITLES}, "`titles` names 'r'|Its axes are user, film."),
+    ({"flim": TITLES}, "`titles`: 'flim' is not an axis|Did you mean 'film'? The axes are user, film."),
+    ({"r": TITLES}, "`titles`: 'r' is not an axis|The axes are user, film."),
     ([TITLES], "`titles` must be a dict of tables by axis"),
-    ({"film": 3}, "titles of film: wanted a table, got int."),
+    ({"film": 3}, "titles of film: expected a table, got int."),
     ({"film": {"1": "a"}}, "titles of film: the ids are strings, such as '1', but axis film has integers|Convert them"),
     ({"user": {1: "a"}}, "titles of user: the ids are integers, such as 1, but axis user has strings|Convert the ids"),
     ({"film": {7: "a"}}, "titles of film: no id is an entity of axis film, which has 1, 2, 3, 4; the ids are 7."),
     ({"film": {}}, "titles of film: no id is an entity|the ids are none."),
     ({"film": {"film": [2, 1, 2], "title": ["a", "b", "c"]}}, "titles of film, column 'film', rows 0 and 2|and 'c'"),
     ({"film": {"film": [2, 2], "title": ["a", None]}}, "2 has two titles, 'a' and none."),
-    ({"film": {"film": [1], "b": ["x"], "c": ["y"]}}, "which column holds the titles|'film', 'b', 'c'|film and title"),
-    ({"film": pl.DataFrame({"film": [1]})}, "which column holds the titles is not clear"),
-    ({"film": {"film": [1], "title": [1942]}}, "column 'title', row 0|titles are text, got 1942."),
-    ({"film": {1: 1942}}, "titles are text, got 1942."),
-    ({"film": {"film": [1, None], "title": ["a", "b"]}}, "the label is missing."),
-    ({"film": {"film": [1, 2], "title": ["a"]}}, "titles of film: the dict is no table"),
+    ({"film": {"film": [1], "b": ["x"], "c": ["y"]}}, "the column of titles|'film', 'b', 'c'|film and title"),
+    ({"film": pl.DataFrame({"film": [1]})}, "the column of titles is unknown"),
+    ({"film": {"film": [1], "title": [1942]}}, "column 'title', row 0|titles must be text, got 1942."),
+    ({"film": {1: 1942}}, "titles must be text, got 1942."),
+    ({"film": {"film": [1, None], "title": ["a", "b"]}}, "the name of the entity is missing."),
+    ({"film": {"film": [1, 2], "title": ["a"]}}, "titles of film: the dict is not a table"),
 ]  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def test_both_ends_of_a_link_have_their_titles():
     found = fit.predict("friends", {"user": ["ann"], "friend": ["dee"]})
     assert found.row(0)[:4] == ("ann", "Ann Lee", "dee", "Dr Dee")
     assert found.columns[:4] == ["user", "user_title", "friend", "friend_title"]
-    with pytest.raises(plait.errors.ParameterError, match="`titles` names user and friend, which are one axis"):
+    with pytest.raises(plait.errors.ParameterError, match="`titles`: user and friend are the same axis"):
         fit.with_titles({"friend": {"ann": "a"}, "user": {"ann": "a"}})
 
 
@@ -197,9 +197,9 @@ def test_an_explanation_prints_titles_next_to_names(fit):
     cell = {"user": "ann", "film": 3}
     words, html = str(fit.explain("seen", cell)), fit.explain("seen", cell)._repr_html_()
     short = 'Häns, "the" 🎬 </script><img src=x oner…'  # 40 columns of a terminal
-    assert words.startswith(f'Why seen(user=ann, film=3 "{short}")?\n')
+    assert words.startswith(f'seen(ann, 3 "{short}")\n')
     assert 'seen(ann, 1 "Casablanca")' in words
-    assert f'film 3 "{short}"   F ' in words
+    assert f' of 3 "{short}"' in words
     assert "1 &quot;Casablanca&quot;" in html
     assert "<img" not in html
     assert "</script>" not in html

@@ -78,13 +78,13 @@ def matrix(X, rank=2, **options):
 UNUSED, EXPOSURE = plait.errors.UnusedLatentIndexWarning, plait.errors.MissingExposureWarning
 SPELLING, DISJOINT = plait.errors.SpellingWarning, plait.errors.DisjointEntitiesWarning
 UNIQUE, COVERAGE = plait.errors.UniqueAxisWarning, plait.errors.FixedFactorCoverageWarning
-FIXED = ("V[i, j] has visible indices only", "`fixed={'V': …}`", "V[i, j, z]")
+FIXED = ("V[i, j] has only visible indices", "`fixed={'V': …}`", "V[i, j, z]")
 
 # The call, the class of its only warning, words of the message.
 WARNS = [
-    (model("X[i, j] = U[i, r] P[j]"), UNUSED, "r stands in U[i, r] only", "P[j, r]?"),
-    (model("X[i, j] = U[i, r] P[j]; Y[i, k] = U[i, r] Q[k]"), UNUSED, "r stands in U[i, r] only", "P[j, r]?"),
-    (model("X[i, j, k] = U[i, r] P[j] Q[k, s] w[s]"), UNUSED, "r stands in U[i, r] only", "P[j, r]?"),
+    (model("X[i, j] = U[i, r] P[j]"), UNUSED, "r occurs in U[i, r] only", "P[j, r]?"),
+    (model("X[i, j] = U[i, r] P[j]; Y[i, k] = U[i, r] Q[k]"), UNUSED, "r occurs in U[i, r] only", "P[j, r]?"),
+    (model("X[i, j, k] = U[i, r] P[j] Q[k, s] w[s]"), UNUSED, "r occurs in U[i, r] only", "P[j, r]?"),
     (model("X[i, j] = V[i, j] A[i, r] B[j, r]"), EXPOSURE, *FIXED),
     (model("X[i, j] = A[i, r] B[j, r] + w[] V[i, j]"), EXPOSURE, *FIXED),
     (model("X[i, j] = a[i] V[i, j]"), EXPOSURE, *FIXED),
@@ -98,12 +98,12 @@ WARNS = [
     (names("İzmir", "Ankara", "ANKARA", "Bursa"), SPELLING, "'ANKARA' and 'Ankara'"),
     (events(np.arange(600) * 60), UNIQUE, "X, index time", "600 entities in 600 rows", "weekdays"),
     (cells(1, observed="listed"), plait.errors.NoZerosWarning, "all 80 listed cells are 1", '`observed="all"`'),
-    (links(graph()), plait.errors.AsymmetricLinksWarning, "none of 150 links between 'a' and 'b'", "both ways"),
+    (links(graph()), plait.errors.AsymmetricLinksWarning, "none of 150 links between 'a' and 'b'", "both directions"),
     (links(np.triu(np.ones((12, 12)), 1)), plait.errors.AsymmetricLinksWarning, "66 links"),
     (matrix(np.zeros((6, 5))), plait.errors.NoLinksWarning, "X: no link is observed"),
     (matrix(np.full((6, 5), np.nan)), plait.errors.NoLinksWarning, "X: no link is observed"),
-    (matrix(COUNTS, rank=30), plait.errors.RankWarning, "it is 30", "8 × 6", "can hold 6", "smaller"),
-    (folded([1] * 6), COVERAGE, "44 of 50 rows of the given factor U", "6 links", '`unseen="zero"`'),
+    (matrix(COUNTS, rank=30), plait.errors.RankWarning, "the rank is 30", "8 × 6", "at most 6", "smaller"),
+    (folded([1] * 6), COVERAGE, "44 of 50 rows of the fixed factor U", "6 links", '`unseen="zero"`'),
 ]  # fmt: skip
 
 SILENT = {
@@ -133,7 +133,7 @@ SILENT = {
     "a zero": cells([0] + [1] * 79, observed="listed"),
     "ratings": cells(1 + np.arange(80) % 5, observed="listed"),
     "few cells": cells(1, 8, observed="listed"),
-    "both ways": links(pl.concat([graph(), MIRRORED])),
+    "both directions": links(pl.concat([graph(), MIRRORED])),
     "one both ways": links(pl.concat([graph(), MIRRORED.head(1)])),
     "other way missing": links(plait.Relation(graph(), missing=MIRRORED)),
     "zeros without weight": links(plait.Relation(graph(), observed=0.0)),

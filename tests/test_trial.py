@@ -123,7 +123,7 @@ def test_a_callable_hears_of_every_sweep_and_may_end_it(fitted, visits, friends)
             raise Enough
 
     with pytest.raises(Enough):
-        try_change(fitted, _data(visits, friends), "visits", CELL, "visits", LINK, 0.0, told=told)
+        try_change(fitted, _data(visits, friends), "visits", CELL, "visits", LINK, 0.0, on_sweep=told)
     assert heard[0] == ("before", 0)
     assert heard[-1] == ("after", 3)
 
@@ -131,5 +131,5 @@ def test_a_callable_hears_of_every_sweep_and_may_end_it(fitted, visits, friends)
 def test_wrong_values_are_refused(fitted, visits, friends):
     for relation, link, value in (("visits", LINK, -1.0), ("visits", LINK, float("inf")),
                                   ("friends", {"user": "u1", "friend": "u3"}, 2.0)):  # fmt: skip
-        with pytest.raises(DataError, match="no value of a link"):
+        with pytest.raises(DataError, match="not a valid value of a link"):
             try_change(fitted, _data(visits, friends), "visits", CELL, relation, link, value)

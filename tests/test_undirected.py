@@ -102,7 +102,7 @@ def test_both_directions_have_the_same_prediction_and_explanation(fit):
 
 
 def test_a_self_link_is_refused(fit):
-    with pytest.raises(DataError, match=r"row 1 .*are both 'u01', but in F no entity is observed with itself"):
+    with pytest.raises(DataError, match=r"row 1 .*are both 'u01', but F has no self-links"):
         fit.predict("F", {"user": ["u00", "u01"], "friend": ["u02", "u01"]})
     with pytest.raises(DataError, match="cell: user and friend are both 'u01'"):
         fit.explain("F", {"user": "u01", "friend": "u01"})
@@ -228,7 +228,7 @@ def test_evaluate_takes_both_directions_for_one_cell():
 
 
 def test_two_values_for_a_pair_are_refused(fit):
-    with pytest.raises(DataError, match=r"rows 0 and 1 .*: both are about user='u00', friend='u01'"):
+    with pytest.raises(DataError, match=r"rows 0 and 1 .*: both rows contain user='u00', friend='u01'"):
         plait.evaluate(fit, "F", {"user": ["u00", "u01"], "friend": ["u01", "u00"], "value": [1, 2]})
 
 
@@ -243,7 +243,7 @@ def test_rivals_are_no_known_pairs_and_no_self_links(fit):
 
 def test_negatives_are_neither_known_nor_tested(fit):
     tested = np.array(open_pairs(fit)[:5])[:, ::-1]
-    links, rng = KnownLinks(fit.known["F"], tested, ["user", "user"]), np.random.default_rng(0)
+    links, rng = KnownLinks(fit.known["F"], fit.known["F"].closed, tested, ["user", "user"]), np.random.default_rng(0)
     linked = {frozenset(map(int, cell)) for cell in (*fit.known["F"].cells, *tested)}
     for cells in (uniform(links, 500, rng), corrupted(links, np.repeat(tested, 50, axis=0), 1, rng)[0]):
         assert not linked & {frozenset(map(int, cell)) for cell in cells}

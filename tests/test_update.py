@@ -217,7 +217,7 @@ def test_values_of_known_cells_add_up_under_poisson_only(fit, parts):
     assert fit.update({"visits": new}).known["visits"].observed.total() == 31 * 21
     data = {"visits": links_of(parts[0].drop("value"))}
     other = plait.fit(VISITS, data, rank=2, seed=0, max_iter=20, progress=False)
-    with pytest.raises(DataError, match="is a known link already, and under bernoulli values do not add up"):
+    with pytest.raises(DataError, match=r"is already a known link, and values of the .* bernoulli cannot be added"):
         other.update({"visits": again.drop("value")})
 
 
@@ -238,7 +238,7 @@ def test_every_member_of_an_ensemble_learns(parts):
     updated = fit.update({"visits": parts[1]})
     assert len(updated.members) == 3
     assert all(now.objective != then.objective for now, then in zip(updated.members, fit.members))
-    with pytest.raises(ParameterError, match="reweighed at random"):
+    with pytest.raises(ParameterError, match="bootstrap ensemble"):
         plait.fit(VISITS, {"visits": parts[0]}, bootstrap=True, **how).update({"visits": parts[1]})
 
 
@@ -263,5 +263,5 @@ def test_newly_linked_pairs_have_rows(parts):
 
 def test_a_fit_without_counts_is_refused(parts):
     fit = plait.fit(VISITS, {"visits": parts[0]}, rank=2, seed=0, max_iter=0, warmup=0, progress=False)
-    with pytest.raises(ParameterError, match="does not hold the counts of its data, for U was never updated"):
+    with pytest.raises(ParameterError, match="has no expected counts: U was never updated"):
         fit.update({"visits": parts[1]})

@@ -1,6 +1,6 @@
 """Make the pictures of docs/gallery.md: its code is run, and what a block ends with is drawn where an image follows.
 
-Run it again when charts change (`make gallery`). It needs the data, in the folder shared/data next to the repository.
+Run it again when charts change (`make gallery`).
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Pages of the site that are files elsewhere: the README is its home, and every decision is listed."""
+"""Pages of the site that are files elsewhere, the list of decisions, and the weight of pages in the search."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 ELSEWHERE = (
     "examples/",
     "lab/",
@@ -19,6 +19,19 @@ ELSEWHERE = (
     "CODE_OF_CONDUCT.md",
     "CITATION.cff",
 )  # in the repository, not on the site
+GUIDES, INTERNALS = 4, 0.25  # weights in the search, so that "cold start" finds the guide before the decision about it
+INTERNAL = (
+    "decisions/",
+    "ARCHITECTURE",
+    "math",
+    "symbols",
+    "paper",
+    "benchmarks",
+    "quality",
+    "changelog",
+    "renamed",
+    "releasing",
+)
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 LINKED = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>[^)\s]+)\)")
 
@@ -40,9 +53,17 @@ def on_files(files: Files, *, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to the folder of decisions lead to its generated page."""
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Weigh the page in the search, and let links to the folder of decisions lead to its generated page."""
+    page.meta["search"] = {"boost": boost(page.file.src_uri)}
     return markdown.replace("](decisions/)", "](decisions/index.md)")
+
+
+def boost(page: str) -> float:
+    """Weight of a page in the search: guides first, then notebooks and the API reference, then internals."""
+    if page.startswith(INTERNAL):
+        return INTERNALS
+    return 1 if "/" in page else GUIDES
 
 
 def moved(text: str) -> str:

@@ -1,7 +1,7 @@
 """Everything that is measured, into docs/benchmarks.md; `python -m lab.bench sweep growth`: some parts.
 
 Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. `page` writes the page from what there
-is. Tables (bursts and all that follow it below) are printed and not kept.
+is. Tables (answers and all that follow it below) are printed and not kept.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from lab.harness.running import Study
 
 HOME = "benchmarks"
 TABLES = (
+    "answers",
     "bursts",
     "cores",
     "counts",
@@ -26,6 +27,7 @@ TABLES = (
     "gaps",
     "intervals",
     "models",
+    "neighbours",
     "pack",
     "pages",
     "predict",

@@ -1,8 +1,28 @@
-"""Bayesian coupled tensor factorisation and link prediction: models as equations, tables in, links out.
+"""Bayesian coupled tensor factorisation and link prediction.
 
+Write a model as equations, pass one table per relation, and query the fit:
+`fit`, `Fit.top`, `Fit.predict`, `Fit.explain`, `evaluate`.
+
+Examples
+--------
+All examples in the documentation of Plait's objects start from this one.
+
+>>> import numpy as np
+>>> import polars as pl
 >>> import plait
->>> model = plait.Model("likes[user, film] = U[user, r] F[film, r]")
->>> fit = plait.fit(model, {"likes": table}, rank=10, seed=0)  # doctest: +SKIP
+>>> visits = pl.DataFrame(
+...     [("ann", "bar", 9), ("ann", "cafe", 7), ("ann", "club", 8), ("bob", "bar", 6),
+...      ("bob", "cafe", 9), ("cem", "cafe", 5), ("cem", "club", 8), ("dee", "gym", 9),
+...      ("dee", "pool", 8), ("eva", "gym", 7), ("eva", "pool", 9)],
+...     schema=["user", "place", "value"], orient="row",
+... )
+>>> model = plait.Model("visits[user, place] = U[user, r] P[place, r]")
+>>> fit = plait.fit(model, {"visits": visits}, rank=2, seed=0)
+
+Some use a test and options for a short fit:
+
+>>> train, test = plait.train_test_split({"visits": visits}, "visits", fraction=0.3, seed=0)
+>>> quick = {"rank": 2, "max_iter": 5, "warmup": 0, "seed": 0}
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Kinds of arrays that stand in signatures everywhere."""
+"""Array types of signatures."""
 
 from typing import Any
 
@@ -8,5 +8,5 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]  # numbers
 Floats = NDArray[np.floating]  # numbers, doubles or floats
 Rows = NDArray[np.int64]  # row numbers
-Flags = NDArray[np.bool_]  # yes or no, one an entry
+Flags = NDArray[np.bool_]  # masks
 AnyArray = NDArray[Any]  # labels, or numbers of any kind

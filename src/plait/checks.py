@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray
 from plait.data.bound import BoundRelation, Data
+from plait.data.dispersion import is_overdispersed
 from plait.data.encoding.columns import kind
 from plait.data.encoding.names import Labels, listed
 from plait.data.observation.symmetry import count_cells
 from plait.data.sources.relation import Relation, Source
 from plait.data.sources.tables import TableSource
 from plait.data.sparse.csf import CSFTensor, as_tree
-from plait.data.sparse.parallel import PIECE
+from plait.data.sparse.parallel import CHUNK_ROWS
 from plait.errors import (
     AsymmetricLinksWarning,
     BelowBaselineWarning,
@@ -28,6 +29,7 @@ from plait.errors import (
     MissingExposureWarning,
     NoLinksWarning,
     NoZerosWarning,
+    OverdispersionWarning,
     PlaitWarning,
     RankWarning,
     SpellingWarning,
@@ -40,22 +42,20 @@ from plait.model.model import Equation, Model, Occurrence, Summand
 if TYPE_CHECKING:
     import polars as pl
 
-    from plait.data.bound import BoundRelation, Data
-
     CountUnmirrored = Callable[[BoundRelation, int, int], int]
 
 
 Seen = NDArray[np.bool_]
 
-MIN_EQUAL_LINKS = 10  # links of one value, from which on nobody has looked at each of the cells
-MIN_TABLE_ROWS = 100  # of a table from which on an axis that is new in nearly every row is no chance
+MIN_EQUAL_LINKS = 10  # links of one value; more were hardly entered one by one
+MIN_TABLE_ROWS = 100  # rows; an axis that is new in nearly every row is then no chance
 MIN_UNIQUE_SHARE = 0.95
 
 
 def check_data(
     data: "Data", relations: Mapping[str, Relation], sources: Mapping[str, Source]
 ) -> Iterator[PlaitWarning]:
-    """All traps in bound data; relations and sources: what they were read from."""
+    """Warnings about bound data; `relations` and `sources`: their origin."""
     mentioned = {name: relation.seen for name, relation in data.relations.items()}
     yield from check_axes(data.model, data.entities, mentioned)
     for name in relations:
@@ -66,12 +66,14 @@ def check_data(
         if isinstance(source := sources[name], TableSource):
             yield from check_unique_axes(relation, source.rows, data.model)
         yield from check_direction(relation, data.model, find_asymmetric_indices(relation, data.model))
+        if relation.likelihood.name == "poisson" and not has_pair_factor(data.model.equation(name)):
+            yield from check_dispersion(relation, is_overdispersed(relation), relation.links.stored)
 
 
 def check_axes(
     model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, Seen]]
 ) -> Iterator[PlaitWarning]:
-    """What the names of all axes say; mentioned: by relation and index, which entities it has."""
+    """Warnings about names of all axes; `mentioned`: entities by relation and index."""
     for axis in model.axes:
         yield from _check_spelling(labels[axis])
     yield from check_shared_entities(model, labels, mentioned)
@@ -81,23 +83,22 @@ def _check_spelling(labels: Labels) -> Iterator[PlaitWarning]:
     count, example = find_padded_names(labels)
     if count:
         what = f"{count:,} of {len(labels):,} names begin or end with a blank, such as {example}."
-        hint = "Give `strip=True`: ' cafe' and 'cafe' are two entities."
+        hint = "Set `strip=True`; otherwise ' cafe' and 'cafe' are two entities."
         yield SpellingWarning(what, location=f"axis {labels.axis}", hint=hint)
         return
     count, example = find_similar_names(labels)
     if count:
-        what = f"{count:,} of {len(labels):,} names differ from another by case or blanks only, such as {example}."
+        what = f"{count:,} of {len(labels):,} names differ from another name only by case or blanks, such as {example}."
         yield SpellingWarning(
-            what, location=f"axis {labels.axis}", hint="Write each entity in one way: these count as two."
+            what, location=f"axis {labels.axis}", hint="Use one spelling per entity; these count as two entities."
         )
 
 
 def check_shared_entities(
     model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, Seen]]
 ) -> Iterator[PlaitWarning]:
-    """For each axis the first relation that is coupled by it to others, and has none of their names.
-
-    mentioned: by relation and index, which entities it has.
+    """For each axis the first relation that is coupled by it to others, and has none of their names. `mentioned`:
+    entities by relation and index.
     """
     for axis, sharing in _coupled(model, mentioned).items():
         for name, own in sharing.items():
@@ -109,7 +110,7 @@ def check_shared_entities(
 
 
 def _coupled(model: Model, mentioned: Mapping[str, Mapping[str, Seen]]) -> dict[str, dict[str, Seen]]:
-    """By axis: the tables that a shared factor couples over it, and the entities that each mentions."""
+    """Tables coupled over each axis by a shared factor, with their entities."""
     found: dict[str, dict[str, Seen]] = {}
     for name in model.factors:
         uses = [(e.relation, o) for e in model.equations for o in e.occurrences if o.factor == name]
@@ -123,50 +124,76 @@ def _coupled(model: Model, mentioned: Mapping[str, Mapping[str, Seen]]) -> dict[
 def _disjoint_entities(labels: Labels, name: str, own: Seen, others: Mapping[str, Seen], union: Seen) -> PlaitWarning:
     mine, theirs = labels.names.filter(own), labels.names.filter(union)
     return DisjointEntitiesWarning(
-        f"{name} has no name in common with {', '.join(others)}: {listed(mine)} here, {listed(theirs)} there, so that "
-        "they are not coupled.",
+        f"{name} has no name in common with {', '.join(others)}: {listed(mine)} here, {listed(theirs)} there. "
+        "The relations are not coupled.",
         location=f"axis {labels.axis}",
-        hint="Spell the names find_similar_names (case and blanks count), or give the axes names of their own.",
+        hint="Use the same spelling (case and blanks count), or use two axes with different names.",
     )
 
 
 def check_zeros(relation: "BoundRelation", value: float | None) -> Iterator[PlaitWarning]:
-    """Where values differ, as ratings do, they tell something without zeros; value: what all are, None: they differ."""
+    """Warn about listed links without zeros, unless values differ, as ratings do; `value`: that of all links, None if
+    they differ.
+    """
     if value is not None and relation.observed_zeros == 0 and relation.missing_cells:
         yield NoZerosWarning(
             f'`observed="listed"`, but all {len(relation.links):,} listed cells are {value:g} and none is '
-            "0: everything else is missing, so every link becomes probable.",
+            "0. All other cells are missing, so every link becomes probable.",
             location=relation.name,
-            hint='List zeros too, or say `observed="all"` where a cell that is not listed is a zero.',
+            hint='List zeros too, or set `observed="all"` if cells that are not listed are zeros.',
         )
 
 
 def check_unique_axes(relation: "BoundRelation", rows: int, model: Model) -> Iterator[PlaitWarning]:
-    """Entities that occur once and nowhere else tell nothing about each other; those of another relation may."""
+    """Warn about axes whose entities occur once and in no other relation."""
     for index, seen in relation.seen.items() if len(relation.indices) > 1 and rows >= MIN_TABLE_ROWS else ():
         uses = sum(model.axis(i) == model.axis(index) for equation in model.equations for i in equation.indices)
         count = int(np.count_nonzero(seen))
         if uses == 1 and count >= MIN_UNIQUE_SHARE * rows:
             yield UniqueAxisWarning(
-                f"{count:,} entities in {rows:,} rows: hardly any occurs twice, so nothing can be learned of them.",
+                f"{count:,} entities in {rows:,} rows: most entities occur once, so the fit cannot learn "
+                "their factors.",
                 location=f"{relation.name}, index {index}",
-                hint=f"Make {index} coarser (hours or weekdays instead of moments), or leave it out.",
+                hint=f"Use coarser values of {index} (such as hours or weekdays), or remove it from the model.",
             )
 
 
 def check_direction(
     relation: "BoundRelation", model: Model, found: tuple[str, str, int] | None
 ) -> Iterator[PlaitWarning]:
-    """Links between entities of one axis that are all listed one way; found: what `find_asymmetric_indices` says."""
+    """Warn about links within one axis that are all listed one way; `found`: by `find_asymmetric_indices`."""
     if found is not None:
         first, second, count = found
         once = one_factor(model.equation(relation.name), first, second)
-        hint = "list each both ways" if once is None else f"write one factor twice, {once}, or list each both ways"
+        hint = (
+            "list each link in both directions"
+            if once is None
+            else f"use one factor twice, {once}, or list each link in both directions"
+        )
         yield AsymmetricLinksWarning(
-            f"none of {count:,} links between {quoted(first)} and {quoted(second)}, which are one axis, is there the "
-            "other way round: those cells are read as zeros.",
+            f"none of {count:,} links between {quoted(first)} and {quoted(second)}, which are one axis, is "
+            "listed in the other direction. The reverse cells count as zeros.",
             location=relation.name,
-            hint=f"If links have no direction, {hint}. If they have one, ignore plait.errors.AsymmetricLinksWarning.",
+            hint=f"If links have no direction, {hint}. If they have a direction, ignore "
+            "plait.errors.AsymmetricLinksWarning.",
+        )
+
+
+def has_pair_factor(equation: Equation) -> bool:
+    """Whether a factor has several visible indices: a number for each pair, or an exposure, explains any count."""
+    return any(sum(i in equation.indices for i in one.indices) > 1 for one in equation.occurrences)
+
+
+def check_dispersion(relation: "BoundRelation", found: bool, values: AnyArray) -> Iterator[PlaitWarning]:
+    """Counts that no Poisson rate explains; found: what the test says; values: of links, or a sample of them."""
+    if found:
+        is_whole = bool((values == np.floor(values)).all())
+        median, most = float(np.median(values)), float(values.max())
+        yield OverdispersionWarning(
+            f"the values of links (median {median:,.6g}, largest {most:,.6g}) are larger or more uneven than "
+            '`likelihood="poisson"` can explain: predicted probabilities will be too close to 1.',
+            location=relation.name,
+            hint=f'Use `likelihood="{"negbin" if is_whole else "tweedie"}"`; or `"bernoulli"` if only links matter.',
         )
 
 
@@ -175,7 +202,7 @@ NAME_SAMPLE = 10_000  # names that are looked at to tell words from codes
 
 
 def find_padded_names(labels: Labels) -> tuple[int, str]:
-    """How many names begin or end with a blank, and one of them."""
+    """Number of names that begin or end with a blank, and one of them."""
     if kind(labels.names) != "strings":
         return 0, ""
     found = labels.names.filter(labels.names != labels.names.str.strip_chars())
@@ -183,7 +210,7 @@ def find_padded_names(labels: Labels) -> tuple[int, str]:
 
 
 def find_similar_names(labels: Labels) -> tuple[int, str]:
-    """How many names are equal to another but for case and blanks, and two of them; (0, "") if none."""
+    """Number of names that equal another up to case and blanks, and two of them; (0, "") if none."""
     import polars as pl
 
     if kind(labels.names) != "strings":
@@ -193,7 +220,7 @@ def find_similar_names(labels: Labels) -> tuple[int, str]:
         return 0, ""
     twice = folded.is_duplicated()
     frame = pl.DataFrame({"name": labels.names.filter(twice), "folded": folded.filter(twice)})
-    if not _are_words(labels.names):  # codes such as 'aB3x' differ by case on purpose: only blanks count
+    if not _are_words(labels.names):  # codes such as 'aB3x' differ by case on purpose; only blanks count
         frame = frame.with_columns(folded=_single_blanks(frame["name"])).filter(pl.col("folded").is_duplicated())
     frame = frame.filter(pl.col("folded").str.len_chars() >= MIN_NAME_LETTERS)
     if len(frame) == 0:
@@ -209,18 +236,18 @@ def _folded(names: "pl.Series") -> "pl.Series":
 def _single_blanks(names: "pl.Series") -> "pl.Series":
     bare = names.str.strip_chars()
     several = any(bare.str.contains(blanks, literal=True).any() for blanks in ("  ", "\t"))
-    return bare.str.replace_all(r"\s+", " ") if several else bare  # a pattern takes its time
+    return bare.str.replace_all(r"\s+", " ") if several else bare  # a pattern is slow
 
 
 def _are_words(names: "pl.Series") -> bool:
-    """Whether most names are written as words are: in one case, or with capitals at the beginning."""
+    """Whether most names are words: in one case, or capitalised."""
     some = names.head(NAME_SAMPLE).str.strip_chars()
     lower, upper = some.str.to_lowercase(), some.str.to_uppercase()
     plain = (some == lower) | (some == upper) | (some == some.str.to_titlecase())
     return bool(2 * plain.sum() > len(some))
 
 
-MIRROR_SAMPLE_LINKS = 100_000  # links whose mirror images are looked for
+MIRROR_SAMPLE_LINKS = 100_000  # links whose mirror images are looked up
 MIN_DIRECTED_LINKS = (
     1000  # links from which on any real relation with a direction has some both ways, unless it has no circles
 )
@@ -232,14 +259,15 @@ MIN_EXPECTED_MIRRORS = (
 def find_asymmetric_indices(
     relation: "BoundRelation", model: Model, count_unmirrored: "CountUnmirrored | None" = None
 ) -> tuple[str, str, int] | None:
-    """Two indices on one axis between which no link is listed both ways, though the other way is observed; how many.
+    """Two indices on one axis between which no link is listed both ways, though the other way is observed; and the
+    number of links.
 
-    count_unmirrored: how many links have no mirror image in two places, where links are not in memory.
+    `count_unmirrored`: number of links without a mirror image, where links are not in memory.
     """
     for k, other in combinations(range(len(relation.indices)), 2):
         first, second = relation.indices[k], relation.indices[other]
         if any(k in group and other in group for group in relation.groups):
-            continue  # both ways are one cell
+            continue  # both orientations are one cell
         if model.axis(first) == model.axis(second) and (
             count := (count_unmirrored or _count_unmirrored)(relation, k, other)
         ):
@@ -248,7 +276,7 @@ def find_asymmetric_indices(
 
 
 def one_factor(equation: Equation, first: str, second: str) -> str | None:
-    """Two factors of two indices, of which only the index differs, written as one: ``U[user, r] U[friend, r]``."""
+    """Two factors that differ only in one index, written as one: ``U[user, r] U[friend, r]``."""
     for term in equation.terms:
         for a, b in permutations(term.occurrences, 2):
             swapped = tuple(second if index == first else index for index in a.indices)
@@ -258,10 +286,12 @@ def one_factor(equation: Equation, first: str, second: str) -> str | None:
 
 
 def _count_unmirrored(relation: "BoundRelation", k: int, other: int) -> int:
-    """How many links have a mirror image that is an observed zero, if (nearly) all do and that is no chance; else 0."""
+    """Number of links whose mirror image is an observed zero, if that holds for (nearly) all and is no
+    chance; else 0.
+    """
     links = relation.links
     tree, first, second = as_tree(links.fibres), relation.indices[k], relation.indices[other]
-    count = len(links) - sum(_self_links(tree.part(piece), first, second) for _, piece in tree.pieces(PIECE))
+    count = len(links) - sum(_self_links(tree.part(piece), first, second) for _, piece in tree.pieces(CHUNK_ROWS))
     cells = relation.total_cells - relation.total_cells // relation.shape[k]
     turned = tree.cells(np.arange(0, len(links), max(1, -(-len(links) // MIRROR_SAMPLE_LINKS))))
     turned = turned[turned[:, k] != turned[:, other]]
@@ -274,7 +304,7 @@ def _count_unmirrored(relation: "BoundRelation", k: int, other: int) -> int:
 
 
 def _self_links(tree: CSFTensor, first: str, second: str) -> int:
-    """How many entries have one row for both indices."""
+    """Number of entries with one row for both indices."""
     one, other = (tree.column(index, len(tree.order) - 1) for index in (first, second))
     return int(np.count_nonzero(one == other))
 
@@ -284,9 +314,9 @@ def mostly_observed(relation: "BoundRelation", cells: AnyArray) -> bool:
     return bool(2 * np.count_nonzero(relation.weights.at(cells) > 0) > len(cells))
 
 
-MIN_EMPTY_CELLS = 20  # cells from which on it is no chance that none has a link
-MAX_RANK_FACTOR = 3  # times what the data can hold
-MIN_WARNED_RANK = 10  # rank that is never called far above
+MIN_EMPTY_CELLS = 20  # cells; that none has a link is then no chance
+MAX_RANK_FACTOR = 3  # times the number of components that the data support
+MIN_WARNED_RANK = 10  # smaller ranks never warn
 
 MAX_SHORTFALL_NATS, MAX_SHORTFALL_SHARE = (
     10.0,
@@ -295,33 +325,33 @@ MAX_SHORTFALL_NATS, MAX_SHORTFALL_SHARE = (
 
 
 def check_links(data: Data) -> Iterator[PlaitWarning]:
-    """Relations without a link: a fit of them only repeats the prior."""
+    """Warn about relations without a link: a fit of them repeats the prior."""
     for name, relation in data.relations.items():
         zeros = relation.observed_zeros
         if len(relation.links) == 0 and (zeros or relation.total_cells) >= MIN_EMPTY_CELLS:
             seen = f"all {zeros:,} observed cells are 0" if zeros else "every cell is missing"
-            hint = "Check the values and what is hidden, or leave the relation out: there is nothing to learn from."
+            hint = "Check the values and the hidden cells, or remove the relation."
             yield NoLinksWarning(f"no link is observed; {seen}.", location=name, hint=hint)
 
 
 def check_ranks(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> Iterator[PlaitWarning]:
-    """Ranks with which every component would have hardly a link to explain.
+    """Warn about ranks with hardly a link per component.
 
-    A relation holds no more components than it has links, nor than a matrix of its cells has columns: that many explain
-    it exactly.
+    A relation supports at most as many components as it has links, and as a matrix of its cells has columns: these
+    explain it exactly.
     """
     for index, rank in ranks.items():
         if any(index in data.model.factor(name).latent for name in given):
-            continue  # it is the given array that has so many
+            continue  # the given array has that rank
         rooms = {e.relation: _max_rank(data.relations[e.relation]) for e in data.model.equations if index in e.latent}
         name, most = max(rooms.items(), key=lambda pair: pair[1])
         if most and rank > max(MAX_RANK_FACTOR * most, MIN_WARNED_RANK):
             relation = data.relations[name]
             shape = " × ".join(f"{size:,}" for size in relation.shape)
             yield RankWarning(
-                f"it is {rank:,}, but {name} ({shape}, {len(relation.links):,} links) can hold {most:,} at most.",
+                f"the rank is {rank:,}, but {name} ({shape}, {len(relation.links):,} links) supports at most {most:,}.",
                 location=f"rank of {index}",
-                hint=f"Use a smaller rank, {min(10, most)} for example, or `prune=True` to have it found.",
+                hint=f"Use a smaller rank, such as {min(10, most)}, or `prune=True`.",
             )
 
 
@@ -330,10 +360,10 @@ def _max_rank(relation: BoundRelation) -> int:
 
 
 def check_fixed_coverage(data: Data, given: Collection[str]) -> Iterator[PlaitWarning]:
-    """Given factors most of whose rows are missing in a relation that then has hardly a zero left.
+    """Warn about given factors most of whose rows are missing in a relation with hardly any zeros.
 
-    So it is when users are declared with their factor and a table lists who has the new item: all others should be
-    zeros, but an entity that no row mentions is missing.
+    For example, users are declared with their factor and a table lists owners of a new item: all others should be
+    zeros, but an entity without a row is missing.
     """
     for name in given:
         for equation in data.model.equations if data.model.factor(name).latent else ():
@@ -345,7 +375,7 @@ def check_fixed_coverage(data: Data, given: Collection[str]) -> Iterator[PlaitWa
 
 
 def _only_links(relation: BoundRelation) -> bool:
-    """Whether there are more links than zeros, though cells that are not listed are zeros."""
+    """Whether there are more links than zeros, though unlisted cells are zeros."""
     sizes = [size - relation.n_unseen.get(index, 0) for index, size in zip(relation.indices, relation.shape)]
     inside = count_cells(sizes, relation.groups)
     return 0 < 2 * inside <= 4 * relation.observed_cells and relation.observed_zeros < len(relation.links)
@@ -354,40 +384,43 @@ def _only_links(relation: BoundRelation) -> bool:
 def _uncovered_rows(name: str, index: str, unseen: int, relation: BoundRelation) -> PlaitWarning:
     size = relation.shape[relation.indices.index(index)]
     return FixedFactorCoverageWarning(
-        f"{unseen:,} of {size:,} rows of the given factor {name} are in no row of the table, hence missing, not zeros; "
-        f"{len(relation.links):,} links and {relation.observed_zeros:,} zeros are left, so all becomes probable.",
+        f"{unseen:,} of {size:,} rows of the fixed factor {name} do not occur in the table, so they are "
+        f"missing, not zeros; {len(relation.links):,} links and {relation.observed_zeros:,} zeros remain, so "
+        "every link becomes probable.",
         location=relation.name,
-        hint="To add entities to a fit and hold all others, use fold-in. Else give the relation "
-        '`unseen="zero"`: then an entity that is not listed has zeros.',
+        hint='To add entities to an existing fit, use `fold_in`. Otherwise set `unseen="zero"` for the '
+        "relation: then entities that are not listed have zeros.",
     )
 
 
 def check_baseline(
     relations: Iterable[str], method: str, found: Mapping[str, float], adapted: bool
 ) -> Iterator[PlaitWarning]:
-    """A fit that explains less than popularity does. found: by `popularity_alone`; adapted: whether any prior is."""
+    """Warn about a fit below the popularity baseline. `found`: by `compare_with_baseline`; `adapted`: whether any prior
+    is.
+    """
     objective, alone = found["objective"], found["baseline"]
     if objective < alone - MAX_SHORTFALL_NATS - MAX_SHORTFALL_SHARE * abs(alone):
         word = "log-likelihood" if method == "em" else "ELBO"
         adapt = "" if adapted or method == "em" else ', or `adapt_prior="factor"`'
         yield BelowBaselineWarning(
-            f"the {word} is {objective:,.6g}, but {alone:,.6g} or more without latent indices: the components explain "
-            "less than they cost.",
+            f"the {word} is {objective:,.6g}, but {alone:,.6g} or more without latent indices: the components "
+            "do not improve the model.",
             location=", ".join(relations),
-            hint=f"Use a smaller rank{adapt}, other seeds or more sweeps; or leave the latent indices out.",
+            hint=f"Use a smaller rank{adapt}, other seeds or a larger `max_iter`; or remove the latent indices.",
         )
 
 
 def check_model(model: Model, given: Collection[str]) -> Iterator[PlaitWarning]:
-    """What is hardly meant; given: factors that are not unknown."""
+    """Warnings about the model; `given`: given factors."""
     yield from _unused_latents(model, given)
     yield from _missing_exposures(model, given)
 
 
 def _missing_exposures(model: Model, given: Collection[str]) -> Iterator[PlaitWarning]:
-    """Factors over pairs that multiply unknown ones, as V does in ``V[user, place] U[user, r] P[place, r]``.
+    """Factors over pairs that multiply unknown ones, like V in ``V[user, place] U[user, r] P[place, r]``.
 
-    In a term of its own such a factor remembers pairs; with a latent index it can hardly be an exposure.
+    In a term of its own such a factor has a row per pair; with a latent index it is hardly an exposure.
     """
     seen: set[str] = set()
     for equation in model.equations:
@@ -401,11 +434,11 @@ def _missing_exposures(model: Model, given: Collection[str]) -> Iterator[PlaitWa
 
 def _free_pairs(equation: Equation, one: Occurrence) -> PlaitWarning:
     return MissingExposureWarning(
-        f"{one} has visible indices only and multiplies unknown factors, but is not given: every pair of a link has "
-        "a number of its own, which explains it without them.",
+        f"{one} has only visible indices, multiplies unknown factors and is not fixed. Every pair has a free "
+        "parameter, which explains its link without the other factors.",
         location=equation.relation,
-        hint=f"Give it if it is known: `fixed={{{one.factor!r}: …}}`. To remember pairs, put it in a term of its "
-        f"own: … + {one}; or give it a latent index: {one.factor}[{', '.join(one.indices)}, z].",
+        hint=f"If it is known, fix it: `fixed={{{one.factor!r}: …}}`. To model pairs, put it into a separate "
+        f"term, … + {one}, or add a latent index: {one.factor}[{', '.join(one.indices)}, z].",
     )
 
 
@@ -420,16 +453,16 @@ def _unused_latents(model: Model, given: Collection[str]) -> Iterator[PlaitWarni
 
 
 def _is_paired_with_itself(model: Model, index: str) -> bool:
-    """Whether a factor that stands twice in a term has a latent index in both places."""
+    """Whether a factor that occurs twice in a term has a latent index in both."""
     terms = [term for equation in model.equations for term in equation.terms]
     return any(sum(index in o.indices for o in term.occurrences) > 1 for term in terms)
 
 
 def _bare(equation: Equation, term: Summand, index: str, given: Collection[str]) -> list[Occurrence]:
-    """Unknown factors of a term that should perhaps have the latent index, which some factor of it has.
+    """Unknown factors of a term that should perhaps have the latent index of another factor.
 
-    They have no latent index, and a visible one that stands with none anywhere in the term; ``b[i]`` beside
-    ``A[i, r]`` is a bias.
+    They have no latent index, and a visible one without a latent index anywhere in the term; ``b[i]`` next to ``A[i,
+    r]`` is a bias.
     """
     if index not in term.indices:
         return []
@@ -451,8 +484,9 @@ def _latent(equation: Equation, occurrence: Occurrence) -> bool:
 def _unused_latent(index: str, equation: Equation, bare: Occurrence) -> PlaitWarning:
     holder = next(occurrence for occurrence in equation.occurrences if index in occurrence.indices)
     return UnusedLatentIndexWarning(
-        f"the latent index {index} stands in {holder} only, so it is merely summed: all its values do the same.",
+        f"the latent index {index} occurs in {holder} only, so the factor is summed over it and all "
+        "components are the same.",
         location=equation.relation,
-        hint=f"Did you mean {bare.factor}[{', '.join((*bare.indices, index))}]? Else leave {index} out of "
+        hint=f"Did you mean {bare.factor}[{', '.join((*bare.indices, index))}]? Otherwise remove {index} from "
         f"{holder.factor}.",
     )

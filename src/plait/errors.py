@@ -1,30 +1,27 @@
 """Exceptions and warnings.
 
-::
-
     PlaitError
      ├── ModelError       text of a model: grammar or meaning, with a caret under the place
      ├── DataError        tables, arrays, entities and weights, with table, column and row
      ├── ParameterError   an argument: rank, prior, adapt_prior, fixed, init, …
      │    └── UnknownArgumentError   an argument that the function does not have; also a TypeError
+     ├── UnknownNameError            a name that a mapping of a fit does not have; also a KeyError
      ├── FitError         the fit cannot continue: a link that the start makes impossible, memory, …
      ├── StorageError     a run's folder: missing, damaged, of a newer version, or not writable
      └── ForkError        tables in a process forked while polars had threads
 
     PlaitWarning          a likely mistake
      ├── of the model     UnusedLatentIndexWarning, MissingExposureWarning
-     ├── of the data      DisjointEntitiesWarning, SpellingWarning, UniqueAxisWarning, NoZerosWarning,
-     │                    AsymmetricLinksWarning
+     ├── of the data      DisjointEntitiesWarning, SpellingWarning, SkippedRowsWarning, UniqueAxisWarning,
+     │                    NoZerosWarning, AsymmetricLinksWarning, OverdispersionWarning
      ├── of a fit         NoLinksWarning, RankWarning, FixedFactorCoverageWarning, BelowBaselineWarning,
-     │                    InterruptedWarning, WorkerMismatchWarning, CheckpointWarning
+     │                    InterruptedWarning, WorkerMismatchWarning, CheckpointWarning, EvidenceWarning
      ├── of an answer     NoCandidatesWarning
      ├── of the machine   CacheFolderWarning
      └── of a test        LeakWarning
 
-``ModelError``, ``DataError`` and ``ParameterError`` are also ``ValueError``. Errors and warnings have a message, a
-location, a hint and, where a value is wrong, the expected and the actual value. The text is the same in Python, in
-config files and on the command line; `relocating` replaces a table in memory by its file and line. `warn_of` warns once
-per kind and call, at the line of the user's code.
+``ModelError``, ``DataError`` and ``ParameterError`` are also ``ValueError``. The text of a message is the same in
+Python, in config files and on the command line. A call warns once per kind, at the line of the user's code.
 """
 
 import functools
@@ -66,9 +63,29 @@ class Location:
 
 @dataclass(frozen=True)
 class TableLocation(Location):
-    """A table or an array in memory: a relation, "cells", "test". Rows count from 0.
+    """Place in a table or an array in memory.
 
-    `part` and `number` choose one of its own tables, as in ``visits, missing[1]``.
+    Attributes
+    ----------
+    table : str
+        The table: name of a relation, ``"cells"``, ``"test"``, …
+    column : object
+        Column, or ``None``.
+    rows : tuple of int
+        Rows, counted from 0.
+    cell : tuple
+        Names of a cell.
+    noun : str
+        What ``column`` is called in the text.
+    part, number : str and int, or None
+        One of several tables of a relation: ``missing[1]``.
+    of_relation : str or None
+        Relation that the table belongs to.
+
+    Examples
+    --------
+    >>> str(plait.errors.TableLocation("visits", "user", (3,)))
+    "visits, column 'user', row 3 (counting from 0)"
     """
 
     table: str
@@ -108,7 +125,26 @@ class TableLocation(Location):
 
 @dataclass(frozen=True)
 class FileLocation(Location):
-    """A file, folder or URL. Lines count from 1; rows of files without lines count from 0."""
+    """Place in a file, a folder or a URL.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    lines : tuple of int
+        Lines, counted from 1.
+    column : object
+        Column, or ``None``.
+    rows : tuple of int
+        Rows of a file without lines, counted from 0.
+    field : int or None
+        Number of the field in the line.
+
+    Examples
+    --------
+    >>> str(plait.errors.FileLocation("visits.csv", (4,), "user"))
+    "visits.csv, line 4, column 'user'"
+    """
 
     path: "str | os.PathLike[str]"
     lines: tuple[int, ...] = ()
@@ -131,7 +167,20 @@ class FileLocation(Location):
 
 @dataclass(frozen=True)
 class ConfigLocation(Location):
-    """A table or a key of a config file: ``model.toml: [relations.visits]``."""
+    """Table or key in a config file.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    key : str
+        The table or key.
+
+    Examples
+    --------
+    >>> str(plait.errors.ConfigLocation("model.toml", "[relations.visits]"))
+    'model.toml: [relations.visits]'
+    """
 
     path: str
     key: str
@@ -196,7 +245,21 @@ class _Message:
         return "\n".join(line for line in lines if line)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return kind, whole text and parts as JSON."""
+        """Return the message and its parts in types that JSON can hold.
+
+        Returns
+        -------
+        dict
+            ``kind``, ``text``, ``message``, ``location``, ``actual``, ``expected`` and ``hint``.
+
+        Examples
+        --------
+        >>> try:
+        ...     plait.load("nowhere")
+        ... except plait.PlaitError as error:
+        ...     error.to_dict()["kind"]
+        'StorageError'
+        """
         actual = None if self.actual is MISSING else self.actual
         return {
             "kind": type(self).__name__,
@@ -223,67 +286,132 @@ Locate = Callable[[Location | str | None], Location | str | None]
 
 
 class PlaitError(_Message, Exception):
-    """Base of all errors that Plait raises on purpose."""
+    """Base class of all errors that Plait raises on purpose.
+
+    Attributes
+    ----------
+    message : str
+        What is wrong.
+    location : TableLocation or FileLocation or ConfigLocation or str or None
+        Where it is wrong.
+    hint : str or None
+        What to do.
+    expected : str or None
+        What was expected instead of a wrong value.
+    actual : object
+        The wrong value.
+
+    Examples
+    --------
+    >>> try:
+    ...     plait.fit(model, {"visits": visits}, rank=0)
+    ... except plait.PlaitError as error:
+    ...     print(type(error).__name__)
+    ParameterError
+    """
 
 
 class ModelError(PlaitError, ValueError):
-    """The text of a model is wrong."""
+    """Wrong text of a model."""
 
 
 class DataError(PlaitError, ValueError):
-    """The data handed over are wrong, or do not fit the model."""
+    """Wrong data, or data that do not match the model."""
 
 
 class ParameterError(PlaitError, ValueError):
-    """An argument is wrong, or does not fit the model or the data."""
+    """Wrong argument, or one that does not suit the model or the data."""
 
 
 class UnknownArgumentError(ParameterError, TypeError):
-    """A function has no argument of that name."""
+    """Argument that the function does not have."""
+
+
+class UnknownNameError(PlaitError, KeyError):
+    """Name that a mapping of a fit or of metrics does not have."""
+
+    @classmethod
+    def of(cls, kind: str, name: object, known: Iterable[str]) -> Self:
+        """Return the error for a name that is not among the known ones."""
+        there = [str(one) for one in known]
+        hint = f"{suggestion(name, there)}Known are {', '.join(there) or 'none'}."
+        return cls(f"there is no {kind} {name!r}.", actual=name, hint=hint)
 
 
 class FitError(PlaitError, RuntimeError):
-    """The fit cannot go on."""
+    """Fit that cannot continue."""
 
 
 class StorageError(PlaitError, RuntimeError):
-    """A run cannot be saved or loaded."""
+    """Run that cannot be saved or loaded."""
 
 
 class ForkError(PlaitError, RuntimeError):
-    """The process was forked, and what is asked for needs threads that stayed behind."""
+    """Call that needs threads which a forked process does not have."""
 
 
 class PlaitWarning(_Message, UserWarning):
-    """Base of all warnings about what is likely a mistake."""
+    """Base class of all warnings about likely mistakes.
+
+    Attributes
+    ----------
+    message : str
+        What is likely wrong.
+    location : TableLocation or FileLocation or ConfigLocation or str or None
+        Where it is.
+    hint : str or None
+        What to do.
+    expected : str or None
+        What was expected.
+    actual : object
+        What was found.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", plait.errors.RankWarning)
+    ...     fit = plait.fit(model, {"visits": visits}, **quick)
+    """
 
 
 class UnusedLatentIndexWarning(PlaitWarning):
-    """A latent index stands in one factor only, next to a factor that has none: it does nothing."""
+    """A latent index occurs in one factor only and has no effect."""
 
 
 class MissingExposureWarning(PlaitWarning):
-    """A factor of visible indices only multiplies unknown factors and is not given: an exposure, perhaps forgotten."""
+    """A factor without latent indices multiplies others and is not given.
+
+    It may be an exposure that was forgotten.
+    """
 
 
 class DisjointEntitiesWarning(PlaitWarning):
-    """Tables are coupled by an axis on which they have no name in common."""
+    """Tables share an axis but have no name in common on it."""
 
 
 class SpellingWarning(PlaitWarning):
     """Names of an axis differ only by case or blanks, or begin or end with a blank."""
 
 
+class SkippedRowsWarning(PlaitWarning):
+    """Rows of a text file could not be read and were left out, as ``on_bad_rows="skip"`` asks."""
+
+
 class UniqueAxisWarning(PlaitWarning):
-    """An axis has nearly as many entities as its table has rows, as moments of time have."""
+    """An axis has nearly as many entities as its table has rows, as times have."""
 
 
 class NoZerosWarning(PlaitWarning):
-    """Only listed cells are observed, and all of them have the same value: nothing is improbable."""
+    """Only listed cells are observed, and all have the same value."""
 
 
 class AsymmetricLinksWarning(PlaitWarning):
-    """Both sides of a relation are one axis, and no pair is linked both ways."""
+    """Two indices share an axis, and no pair is linked in both directions."""
+
+
+class OverdispersionWarning(PlaitWarning):
+    """Counts are larger or more uneven than a Poisson likelihood can explain."""
 
 
 class NoLinksWarning(PlaitWarning):
@@ -291,31 +419,35 @@ class NoLinksWarning(PlaitWarning):
 
 
 class RankWarning(PlaitWarning):
-    """A rank is far above what the data can hold."""
+    """A rank is far larger than the data support."""
 
 
 class FixedFactorCoverageWarning(PlaitWarning):
-    """Most rows of a given factor are missing in its relation, and what is left has hardly a zero."""
+    """Most rows of a given factor are missing in its relation, and hardly a zero is left."""
 
 
 class NoCandidatesWarning(PlaitWarning):
-    """Rules leave nothing for `Fit.top` to propose."""
+    """Rules exclude all cells that `Fit.top` could propose."""
 
 
 class BelowBaselineWarning(PlaitWarning):
     """A fit explains less than the same model without latent indices."""
 
 
+class EvidenceWarning(PlaitWarning):
+    """Evidence reads unlisted cells as zeros where most cells are not observed."""
+
+
 class InterruptedWarning(PlaitWarning):
-    """Ctrl-C ended a fit; what is returned is the fit so far."""
+    """Ctrl-C ended a fit; the fit so far is returned."""
 
 
 class CheckpointWarning(PlaitWarning):
-    """A checkpoint could not be saved; the fit goes on."""
+    """A checkpoint could not be saved; the fit continues."""
 
 
 class LeakWarning(PlaitWarning):
-    """Training data give a test away: leaking links of a split, or test links themselves."""
+    """Training data reveal test links, or contain them."""
 
 
 class WorkerMismatchWarning(PlaitWarning):
@@ -438,9 +570,17 @@ def refusing_unknown(
             refuse_unknown(call, named, known, meant, elsewhere)
             return function(*args, **named)
 
+        checked.__signature__ = _without_types(function)  # type: ignore[attr-defined]
         return checked
 
     return decorate
+
+
+def _without_types(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature that `help` prints; the docstring has the types."""
+    signature = inspect.signature(function)
+    names = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    return signature.replace(parameters=names, return_annotation=signature.empty)
 
 
 def refuse_unknown(
@@ -450,7 +590,7 @@ def refuse_unknown(
     for name in named:
         if name not in known:
             hint = _hint(name, known, meant, elsewhere)
-            raise UnknownArgumentError(f"there is no argument {name!r}.", location=call, actual=name, hint=hint)
+            raise UnknownArgumentError(f"unknown argument {name!r}.", location=call, actual=name, hint=hint)
 
 
 def _hint(name: str, known: Collection[str], meant: Mapping[str, str], elsewhere: Collection[str]) -> str:
@@ -460,7 +600,7 @@ def _hint(name: str, known: Collection[str], meant: Mapping[str, str], elsewhere
         if name in words.split():
             return f"Did you mean {other!r}?"
     told = [other for other in known if other != "self" and not other.startswith("_")]
-    return f"{suggestion(name, told)}It has {', '.join(told)}."
+    return f"{suggestion(name, told)}The arguments are {', '.join(told)}."
 
 
 MOST_PLACES = 3  # that a warning names besides the first

@@ -1,7 +1,7 @@
-"""Processes that were forked while polars had threads: these do not live on in the child, where it would wait for ever.
+"""Forked processes: polars' threads do not survive a fork, so calls that need them would wait for ever in the child.
 
-Polars starts its threads when they are first needed, and cannot start them again. So what needs polars is refused at
-once in such a child; what does not, works: fits of arrays, factors, draws.
+Polars starts its threads on first use and cannot start them again. Such a child refuses calls that need polars; fits of
+arrays, factors and draws work.
 """
 
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from plait.errors import ForkError
 
-_started = False  # whether polars had threads when this process was last about to fork
-_lost = False  # whether this process is a child of one in which it had
+_started = False  # whether polars had threads before the last fork
+_lost = False  # whether this process is a child of one with threads
 
 
 def is_lost() -> bool:
@@ -20,25 +20,22 @@ def is_lost() -> bool:
 
 
 def refuse_in_fork(what: str) -> None:
-    """Raise where polars would wait for threads that a fork has lost; what: the call that needs them."""
+    """Raise where polars would wait for threads lost in a fork; `what`: the call that needs them."""
     if _lost:
         raise ForkError(
-            (
-                "this process was forked from one in which polars had started its threads, and would wait for "
-                "them for ever."
-            ),
+            ("this process was forked after polars had started threads, so it would deadlock."),
             location=what,
-            hint="Start such processes anew: multiprocessing.get_context('spawn'), or 'forkserver'.",
+            hint="Start processes with multiprocessing.get_context('spawn') or 'forkserver'.",
         )
 
 
 def _has_threads() -> bool:
-    """Whether polars has started its threads, which are called polars-0, polars-1, …."""
+    """Whether polars has started its threads, called polars-0, polars-1, …."""
     if "polars" not in sys.modules:
         return False
     try:
         names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
-    except OSError:  # no such list, or a thread that ended meanwhile: better refused than waited for
+    except OSError:  # no list of threads, or one that ended meanwhile: assume so
         return True
     return any(name.removeprefix("polars-")[:1].isdigit() for name in names if name.startswith("polars-"))
 

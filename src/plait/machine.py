@@ -1,4 +1,4 @@
-"""Memory, processors, paths and the range of numbers of this machine; files written as a whole; locks of folders."""
+"""Machine: memory, processors, paths and the range of numbers; atomic files, and locks of folders."""
 
 import math
 import os
@@ -9,20 +9,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-# Data lie between these: a value divided by an exposure, squared for its variance, is then a normal double.
+# Range of data: a value divided by an exposure, squared for its variance, is then a normal double.
 MIN_NUMBER, MAX_NUMBER = 1e-75, 1e75
 
 
 def in_range(number: Any) -> Any:
-    """Whether a number, or each of an array, is 0 or from MIN_NUMBER to MAX_NUMBER; NaN is not."""
+    """Whether a number, or each of an array, is 0 or from MIN_NUMBER to MAX_NUMBER; not NaN."""
     import numpy as np
 
-    # As doubles: floats of 32 bits do not reach this far.
+    # In float64: float32 does not reach this far.
     return (number == 0) | ((number >= np.float64(MIN_NUMBER)) & (number <= np.float64(MAX_NUMBER)))
 
 
 def memory() -> float:
-    """Bytes of memory; infinite where nobody says."""
+    """Bytes of memory; infinite if unknown."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
@@ -30,7 +30,7 @@ def memory() -> float:
 
 
 def processors() -> int:
-    """Processors that this process may use."""
+    """Number of processors of this process."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
@@ -38,9 +38,9 @@ def processors() -> int:
 
 
 def resident() -> tuple[int, int] | None:
-    """Bytes of memory that this process holds, now and at most so far; None where nobody says.
+    """Resident bytes of this process, now and at its peak; None if unknown.
 
-    Not `resource.getrusage`: a process begins with the peak of the one that started it.
+    Not `resource.getrusage`: a process inherits the peak of its parent.
     """
     try:
         with open("/proc/self/status") as file:
@@ -52,35 +52,35 @@ def resident() -> tuple[int, int] | None:
 
 
 def path_fault(path: str | os.PathLike[str]) -> str:
-    """Why the system cannot even look there: a name too long, a folder that may not be entered; empty where it can."""
+    """Why a path cannot be accessed: a name too long, a folder without permission; "" if it can."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
         return (error.strerror or str(error)).lower()
-    except ValueError as error:  # a zero byte
+    except ValueError as error:  # a null byte
         return str(error)
     return ""
 
 
 @contextmanager
 def replacing(target: Path, *, sync: bool = True, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A new file that takes the place of the target once it is complete and on disk; on any error none is left.
+    """A new file that replaces the target once it is complete and on disk; removed on any error.
 
-    A device or a pipe, /dev/stdout for example, is written to as it is.
+    Devices and pipes, such as /dev/stdout, are written directly.
     """
     if target.exists() and not target.is_file():
         with open(target, "wb") as file:
             yield file
         return
-    target = Path(os.path.realpath(target))  # a link stays, and leads to the new file
+    target = Path(os.path.realpath(target))  # a symbolic link stays
     draft = target.with_name(f".plait-{secrets.token_hex(4)}.part")
     try:
         with open(draft, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as file:
             yield file
             file.flush()
-            if sync:  # not for files that are checked when they are read, and can be made again
+            if sync:  # not for checksummed files that can be made again
                 os.fsync(file.fileno())
         os.replace(draft, target)
     finally:
@@ -90,10 +90,9 @@ def replacing(target: Path, *, sync: bool = True, mode: int = 0o666) -> Iterator
 
 @contextmanager
 def folder_lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold a lock of a folder that excludes other threads and processes; without `wait`, a held one is BlockingIOError.
+    """Hold a lock of a folder against other threads and processes; without `wait`, a held one is BlockingIOError.
 
-    The system gives the lock back when a process ends, however that happens. Windows, and file systems without locks,
-    have none.
+    The system releases the lock when a process ends. Windows, and file systems without locks, have none.
     """
     if sys.platform == "win32":
         yield

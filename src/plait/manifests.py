@@ -1,7 +1,7 @@
-"""Manifests: JSON files that name the files of a folder, with a checksum of their own.
+"""Manifests: JSON files with a checksum that name the files of a folder.
 
-A folder may be damaged, or made by others to do harm. So nothing in a manifest is used before its checksum and its
-schema are checked, and no file outside of its folder is opened.
+A folder may be damaged or malicious. So nothing in a manifest is used before its checksum and schema are checked, and
+no file outside of its folder is opened.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from plait.errors import FileLocation, PlaitError, StorageError
 CHECKSUM = "checksum"
 MAX_BYTES = 1 << 27  # a manifest of 10⁶ files of 130 bytes each
 TOO_LONG = f"it has more than {MAX_BYTES:,} bytes"
-AGAIN = "Fetch a copy of the folder, or make it again."
+AGAIN = "Restore the folder from a copy, or create it again."
 
 
 def dumps(header: Mapping[str, Any], indent: int | None = None) -> bytes:
@@ -69,11 +69,11 @@ def loads(content: bytes, path: Path, *, checksum_since: int = 0, hint: str = AG
             raise ValueError(TOO_LONG)
         found = json.loads(content.decode(), object_pairs_hook=_once)
         if not isinstance(found, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         stated, version = found.pop(CHECKSUM, None), found.get("version")
         needed = checksum_since == 0 or (isinstance(version, int) and version >= checksum_since)
         if stated != _checksum(found) and (needed or stated is not None):
-            raise ValueError("it differs from its checksum" if stated is not None else "it has no checksum")
+            raise ValueError("its checksum is wrong" if stated is not None else "it has no checksum")
         return found
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -98,9 +98,9 @@ def inside(folder: Path, name: Any, *, hint: str = AGAIN) -> Path:
             f"this file cannot be read: {error.strerror}.", location=FileLocation(path), hint=hint
         ) from error
     if not stat.S_ISREG(mode):
-        kind = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+        kind = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
         raise StorageError(
-            f"this is {kind}; a folder's files must lie in the folder.", location=FileLocation(path), hint=hint
+            f"the file is {kind}; files must be inside the folder.", location=FileLocation(path), hint=hint
         )
     return path
 

@@ -1,4 +1,4 @@
-"""Links of a graph of NetworkX, in the manner of its own link prediction: `plait.networkx.predict_links`."""
+"""Link prediction for NetworkX graphs: `plait.networkx.predict_links`."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -31,25 +31,56 @@ def predict_links(
     G: Any, ebunch: Iterable[tuple[Any, Any]] | None = None, *, k: int | None = None,
     rank: int | None = None, seed: int | None = None,
 ) -> Iterator[Link]:  # fmt: skip
-    """The probability p of a link for pairs of nodes: (u, v, p), one after the other.
+    """Predict links of a graph, in the interface of NetworkX.
 
-    G: any graph of NetworkX; nodes are what they like to be. ebunch: pairs of nodes, or None for all that have no edge,
-    in the order of nodes. k: only the k most probable, best first; without ebunch they are found without looking at
-    all pairs. rank: how many groups; None finds what predicts best. seed: equal seeds give equal numbers.
+    Parameters
+    ----------
+    G : networkx.Graph
+        Any graph. An edge is a link, whatever its weight; parallel edges are one link.
+    ebunch : iterable of pairs of nodes, default None
+        Pairs to predict; by default all pairs without an edge.
+    k : int or None, default None
+        Return only the k most probable pairs, best first.
+    rank : int or None, default None
+        Number of components. ``None`` chooses the number that predicts best.
+    seed : int or None, default None
+        Random seed.
 
-    The model is fitted when this is called, five times; p is that of their mixture. An undirected graph is
-    `U[node, r] U[other, r]`: who is alike is linked. A directed one is `S[source, r] T[target, r]`. An undirected graph
-    all of whose nodes have the attribute `bipartite`, 0 or 1, has links between these sides only,
-    `F[first, r] S[second, r]`. Each pair without an edge is an observed 0.
+    Returns
+    -------
+    iterator of (node, node, float)
+        Pairs ``(u, v, p)`` with the probability p of a link.
 
-    As in NetworkX's own link prediction an edge is a link, whatever its weight, and so are parallel ones; for weights
-    as counts see `plait.fit`, which takes graphs. Self loops are left out: of a node with itself, and of two nodes of
-    one side, p is 0. A node of ebunch that is not in G is a `networkx.NodeNotFound`.
+    Raises
+    ------
+    networkx.NodeNotFound
+        If a node of ``ebunch`` is not in the graph.
+    plait.errors.DataError
+        If ``G`` is not a graph.
+
+    Notes
+    -----
+    The model is fitted five times when the function is called, and p is that of the mixture.
+    It is ``U[node, r] U[other, r]`` for an undirected graph, ``S[source, r] T[target, r]`` for
+    a directed one, and ``F[first, r] S[second, r]`` for an undirected graph whose nodes all
+    have the attribute ``bipartite``, 0 or 1.
+
+    Pairs without an edge are observed zeros. Self-loops are ignored: p is 0 for a node with
+    itself and for two nodes on one side of a bipartite graph.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> from plait.networkx import predict_links
+    >>> G = networkx.karate_club_graph()
+    >>> u, v, p = next(predict_links(G, k=1, rank=2, seed=0))
+    >>> 0 < p < 1
+    True
     """
     if not is_graph(G):
         raise DataError(
-            f"wanted a graph of NetworkX, got {type(G).__name__}.",
-            hint="networkx.Graph(edges) makes one of pairs.",
+            f"expected a graph of NetworkX, got {type(G).__name__}.",
+            hint="Create one from pairs with networkx.Graph(edges).",
         )
     most = _checked_count(k)
     pairs = None if ebunch is None else _checked_pairs(G, ebunch)
@@ -66,7 +97,7 @@ def predict_links(
 def _checked_count(k: Any) -> int | None:
     whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
     if k is not None and (not whole or k < 0):
-        raise ParameterError.must_be("k", "a whole number, 0 or more", k)
+        raise ParameterError.must_be("k", "an integer of at least 0", k)
     return None if k is None else int(k)
 
 

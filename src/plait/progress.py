@@ -1,7 +1,7 @@
-"""What a person sees while a fit runs or a test is ranked, and what Ctrl-C does.
+"""Progress of fits and evaluations, and handling of Ctrl-C.
 
-On a terminal a bar on stderr (lines where nothing can move, TERM=dumb), in a notebook a line of the cell, in a pipe
-nothing, a callable for anything else. A callable gets every `Record`; returning False stops the fit.
+A bar on stderr of a terminal (lines with TERM=dumb), a line of the cell in a notebook, nothing in a pipe. A callable
+gets every `Record`; returning False stops the fit.
 """
 
 import signal
@@ -20,24 +20,51 @@ from plait.inference.state import Reason, Record, Stop
 from plait.tuning import TUNING
 
 Callback = Callable[[Record], Any]
-SECONDS = 5.0  # between two lines on a terminal that has no bar
-REDRAWN = 0.2  # seconds between two states of a line in a notebook: each is a message to a browser
-WIDTH = 20  # characters of a bar in a notebook
+LINE_SECONDS = 5.0  # between lines on a terminal without a bar
+REDRAW_SECONDS = 0.2  # in a notebook, where each is a message to a browser
+BAR_CHARACTERS = 20  # in a notebook
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How a fit reports.
+    """How a fit reports its progress, and what Ctrl-C does.
 
-    bar: True, False, or None for "on a terminal and in a notebook". callback: sees every record; returning False stops
-    the fit. interrupt: what Ctrl-C does: "return" the fit so far at the end of the sweep (a second Ctrl-C raises), or
-    "raise" KeyboardInterrupt at once. None returns it, with an `InterruptedWarning`; but a program that has a handler
-    of its own for Ctrl-C keeps that.
+    Parameters
+    ----------
+    bar : bool or None, default None
+        Whether to show a bar. ``None`` shows it on a terminal and in a notebook.
+    callback : callable, default None
+        Called with the record of every sweep: ``sweep``, ``objective``, ``change``,
+        ``seconds``, ``rank``. The fit stops when it returns ``False``.
+    interrupt : one of "return", "raise" or None, default None
+        What Ctrl-C does. ``"return"`` returns the fit so far at the end of the sweep; a second
+        Ctrl-C raises. ``"raise"`` raises ``KeyboardInterrupt`` at once. ``None`` is
+        ``"return"`` with an `InterruptedWarning`, unless the program handles Ctrl-C itself.
+
+    Raises
+    ------
+    plait.errors.ParameterError
+        If ``callback`` is not callable or ``interrupt`` is wrong.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> progress = plait.Progress(bar=False, callback=lambda record: seen.append(record.sweep))
+    >>> fit = plait.fit(model, {"visits": visits}, progress=progress, **quick)
+    >>> seen
+    [0, 1, 2, 3, 4, 5]
     """
 
     bar: bool | None = None
     callback: Callback | None = None
     interrupt: Literal["raise", "return"] | None = None
+    # Not the user's: what the command line says in a pipe as a phase begins.
+    _on_phase: Callable[[str], None] | None = None
+
+    def _announce(self, phase: str) -> None:
+        """Say that a phase begins, where no bar shows it."""
+        if self._on_phase is not None and not _is_shown(self.bar):
+            self._on_phase(phase)
 
     def __post_init__(self) -> None:
         if self.interrupt not in ("raise", "return", None):
@@ -47,7 +74,7 @@ class Progress:
 
 
 def as_progress(given: "Progress | bool | Callback | None") -> Progress:
-    """The `progress=` argument in its full form."""
+    """The argument `progress` in its full form."""
     if isinstance(given, Progress):
         return given
     if given is None or isinstance(given, bool):
@@ -59,7 +86,7 @@ def as_progress(given: "Progress | bool | Callback | None") -> Progress:
 
 @contextmanager
 def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[OnSweep]:
-    """A watcher for the loops of all members, with its bar and its Ctrl-C handler while they run."""
+    """Watcher of the loops of all members, with its bar and Ctrl-C handler."""
     with _bar(sweeps, members, _is_shown(progress.bar)) as advance, _interrupts(progress.interrupt) as interrupted:
 
         def watch(record: Record) -> Stop | None:
@@ -67,7 +94,7 @@ def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[OnSw
             if progress.callback is not None and progress.callback(record) is False:
                 return Stop(Reason.CALLBACK, f"stopped by the progress callable {_when(record)}.")
             if interrupted.is_set():
-                return Stop(Reason.INTERRUPTED, f"interrupted {_when(record)}; this is the fit so far.")
+                return Stop(Reason.INTERRUPTED, f"interrupted {_when(record)}; the result is the fit so far.")
             return None
 
         yield watch
@@ -77,7 +104,7 @@ def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[OnSw
 def counting(
     what: str, total: int, show: bool | None = None, *, percent: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """A bar for work of `total` parts, told of each so many that are done; it appears when the work takes long.
+    """A bar for work of `total` parts, advanced by the number of parts done; it appears when the work takes long.
 
     show: True, False, or None for "on a terminal and in a notebook". percent: whether parts are said as percentages.
     """
@@ -119,27 +146,27 @@ def counting(
 
 
 def _is_shown(bar: bool | None) -> bool:
-    """Whether a person is to see how far it is; None: where somebody can."""
+    """Whether to show progress; None: on a terminal or in a notebook."""
     return (sys.stderr.isatty() or in_notebook()) if bar is None else bar
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook. IPython is not imported for it: there it is already."""
+    """Whether this is a notebook kernel, without importing IPython."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None  # a shell on a terminal has none
+    return getattr(shell, "kernel", None) is not None  # a terminal shell has none
 
 
 @contextmanager
 def _cell_line(end: str | None = None) -> Iterator[Callable[[str], None]]:
-    """A line of the notebook's cell, written anew with each text; in the end the last one stays, or `end`.
+    """A line of the notebook's cell that is replaced by each text; the last one stays, or `end`.
 
-    Text of a display, which every front end can replace: bars of rich need ipywidgets there, and stderr is red.
+    Display text, which every front end can replace: bars of rich need ipywidgets, and stderr is red.
     """
     from IPython import display as shown
 
     display: Any = shown.display  # untyped
-    handle: Any = None  # a line that says nothing is not there
+    handle: Any = None  # no display before the first text
     last, said = "", 0.0
 
     def say(text: str) -> None:
@@ -147,7 +174,7 @@ def _cell_line(end: str | None = None) -> Iterator[Callable[[str], None]]:
         last = text
         if handle is None:
             handle = display({"text/plain": text}, raw=True, display_id=True)
-        elif time.monotonic() - said >= REDRAWN:
+        elif time.monotonic() - said >= REDRAW_SECONDS:
             handle.update({"text/plain": text}, raw=True)
         else:
             return
@@ -161,8 +188,8 @@ def _cell_line(end: str | None = None) -> Iterator[Callable[[str], None]]:
 
 
 def _drawn(done: int, total: int) -> str:
-    full = WIDTH * min(done, total) // max(total, 1)
-    return f"{done:,}/{total:,} {'█' * full}{'░' * (WIDTH - full)}"
+    full = BAR_CHARACTERS * min(done, total) // max(total, 1)
+    return f"{done:,}/{total:,} {'█' * full}{'░' * (BAR_CHARACTERS - full)}"
 
 
 @contextmanager
@@ -214,11 +241,11 @@ def _bar(sweeps: int, members: int, show: bool) -> Iterator[Callable[[Record], N
     )
 
     console = Console(stderr=True)
-    if console.is_dumb_terminal:  # nothing can move there
+    if console.is_dumb_terminal:  # no cursor movement
         with _lines(sweeps, members) as advance:
             yield advance
         return
-    wide = console.width >= 80  # else the bar would leave no room for the numbers
+    wide = console.width >= 80  # else there is no space for the numbers
     columns = (TextColumn("sweep"), MofNCompleteColumn(), *([BarColumn()] if wide else []))
     times = (TimeElapsedColumn(), *([TimeRemainingColumn()] if wide else []))
     with Progress(*columns, TextColumn("{task.description}"), *times, console=console, transient=True) as bar:
@@ -234,7 +261,7 @@ def _bar(sweeps: int, members: int, show: bool) -> Iterator[Callable[[Record], N
 
 
 def _done(record: Record, done: int, members: int) -> int:
-    """Sweeps done by now, of all members together; those of a warm-up do not count."""
+    """Sweeps done by all members, without warm-ups."""
     return done + (record.sweep > 0) if members > 1 else max(record.sweep, 0)
 
 
@@ -250,7 +277,7 @@ def _lines(sweeps: int, members: int) -> Iterator[Callable[[Record], None]]:
     def advance(record: Record) -> None:
         nonlocal said, last
         last = record
-        if time.monotonic() - said >= SECONDS:
+        if time.monotonic() - said >= LINE_SECONDS:
             said, last = time.monotonic(), None
             say(record)
 
@@ -263,9 +290,16 @@ def _lines(sweeps: int, members: int) -> Iterator[Callable[[Record], None]]:
 
 @contextmanager
 def saying(progress: Progress) -> Iterator[Callable[[str], None]]:
-    """Tells a person what is tried before a fit begins: words that change in place, or lines where nothing can move."""
+    """Messages before a fit: replaced in place, or lines with TERM=dumb."""
     if not _is_shown(progress.bar):
-        yield lambda text: None
+        announced: list[str] = []
+
+        def announce(text: str) -> None:
+            if not announced:
+                progress._announce(next((f"{w} search" for w in ("rank", "evidence") if w in text), "weight search"))
+            announced.append(text)
+
+        yield announce
         return
     if in_notebook():
         with _cell_line(end="") as say:
@@ -292,7 +326,7 @@ def _reached(record: Record) -> tuple[str, str]:
 
 @contextmanager
 def _interrupts(mode: str | None) -> Iterator[threading.Event]:
-    """Unless Ctrl-C is to raise: the first one only sets a flag, so that no update is ever cut in two."""
+    """The first Ctrl-C sets a flag, so that no update is cut, unless it is to raise."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread() or not _takes_over(mode):
         yield pressed
@@ -311,5 +345,5 @@ def _interrupts(mode: str | None) -> Iterator[threading.Event]:
 
 
 def _takes_over(mode: str | None) -> bool:
-    """Whether a fit handles Ctrl-C itself; a program that was not asked may have a handler that must hear of it."""
+    """Whether a fit handles Ctrl-C itself; by default not if the program has a handler of its own."""
     return mode == "return" or (mode is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler)

@@ -1,19 +1,22 @@
-"""What a fit returns: its record, and the questions it answers."""
+"""`Fit`, the fitted model with its queries, and `load`."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from plait._typing import Array
 from plait.data.bound import Data
+from plait.data.sources.tables import POLARS, as_kind, kind_of
 from plait.errors import ParameterError, suggestion, warn_of
+from plait.rendering.formatting import objective_word
 from plait.storage.fitted import Fitted, Member
 
 if TYPE_CHECKING:
     import polars as pl
     import xarray
-    from narwhals.typing import IntoDataFrame
+    from narwhals.stable.v2.typing import IntoDataFrame
 
     from plait.analysis.explain.explain import Explanation
     from plait.plotting.plots import FitPlot
@@ -23,21 +26,73 @@ Table = TypeVar("Table", bound="IntoDataFrame")
 
 @dataclass(frozen=True, eq=False)
 class Fit(Fitted):
-    """A fitted model.
+    """Fitted model: the posterior of all factors, and methods to query it.
 
-    factors: posteriors by name (a given factor without latent indices is an exposure, not among them). prior: what they
-    were fitted under, after adaptation (VB, MAP). entities: names by axis and by index, in row order. objective: the
-    evidence bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one `Record` a sweep, the start
-    first. stop: why it stopped, a `plait.Stop`: `stop.reason`, and as text a sentence. known: the observed links by
-    relation. likelihood: by relation, an object that equals its name unless anything was given with it;
-    likelihood_params: by relation its own numbers, {"burst": 0.7}. titles: by axis and by index what people call
-    entities, a mapping from those that have a title; tables and explanations show it beside the name (`film_title`).
-    settings: the arguments of the fit. fingerprint: of the data, equal for equal data. state: what the loop would go on
-    from.
+    `plait.fit` and `plait.load` return it.
 
-    members: with `restarts=`, all fits of the ensemble, each a Fit of its own; else this one. An ensemble answers
-    `predict`, `top`, `explain` and `sample` by the mixture of its members. What else it shows, `factors`, `prior`,
-    `objective`, `history`, is that of the member with the best bound (with `bootstrap=True` of the first).
+    Attributes
+    ----------
+    model : Model
+        The model.
+    method : str
+        ``"vb"``, ``"em"`` or ``"map"``.
+    rank : dict of str to int
+        Size of each latent index.
+    factors : mapping of str to Posterior
+        Posterior of each factor. Exposures are not among them.
+    prior : dict of str to Gamma
+        Prior of each factor after adaptation (VB and MAP).
+    entities : mapping of str to names
+        Names of the entities per axis and per index, in row order.
+    titles : mapping of str to mapping
+        Display names per axis and per index: ``fit.titles["film"][7]``.
+    objective : float
+        Larger is better: the ELBO of VB, the log-likelihood of EM, the log joint density
+        of MAP.
+    history : list of Record
+        One record per sweep with ``sweep``, ``objective``, ``change``, ``seconds`` and
+        ``rank``. Sweeps of the warm-up have negative numbers.
+    stop : Stop
+        Why the fit stopped.
+    converged : bool
+        Whether the fit stopped because the objective converged.
+    seed : int
+        Random seed of the fit.
+    known : dict of str to links
+        Links of the training data per relation: ``known["visits"].cells`` has their row
+        numbers, ``.values`` their values and ``.weights`` their weights.
+    likelihood : dict of str to plait.likelihood.Likelihood
+        Likelihood of each relation. It equals its name: ``likelihood["visits"] == "poisson"``.
+    likelihood_params : dict of str to dict
+        Parameters of each likelihood, learnt or given: ``{"visits": {"burst": 0.7}}``.
+    members : tuple of Fit
+        All fits of an ensemble (``restarts``); otherwise this fit alone.
+    settings : dict
+        Arguments of the fit.
+    fingerprint : str
+        Hash of the data. Equal data have equal fingerprints.
+    plot : FitPlot
+        Charts of the fit.
+
+    Notes
+    -----
+    An ensemble answers `predict`, `top`, `explain` and `sample` with the mixture of its
+    members. Its ``factors``, ``prior``, ``objective`` and ``history`` are those of the member
+    with the best objective, with ``bootstrap=True`` those of the first.
+
+    All methods return tables of the library of the data: pandas, polars or pyarrow. Tables
+    about all relations follow the first relation that is not polars.
+
+    Guide: <https://tensorplait.github.io/tensorplait/looking.html>.
+
+    Examples
+    --------
+    >>> fit.rank
+    {'r': 2}
+    >>> fit.factors["U"].mean.shape
+    (5, 2)
+    >>> list(fit.entities["user"])
+    ['ann', 'bob', 'cem', 'dee', 'eva']
     """
 
     @overload
@@ -48,7 +103,7 @@ class Fit(Fitted):
         *,
         handle_unknown: Literal["error", "prior"] = "error",
         new_entities: Mapping[str, Any] | None = None,
-    ) -> "pl.DataFrame": ...
+    ) -> "IntoDataFrame": ...
 
     @overload
     def predict(
@@ -68,237 +123,585 @@ class Fit(Fitted):
         handle_unknown: Literal["error", "prior"] = "error",
         new_entities: Mapping[str, Any] | None = None,
     ) -> Any:
-        """What is expected at some cells: the same kind of table, with the columns mean, sd, probability, lower,
-        upper.
+        """Predict the values of cells.
 
-        cells: a table (or a dict of columns) with a column for each index of the relation, by outside names.
-        handle_unknown: a name that the fit has not seen is an "error", or has the "prior". new_entities: rows of guests
-        by relation, as for `fold_in`, which the cells may name.
+        Parameters
+        ----------
+        relation : str
+            Name of the relation.
+        cells : table or dict of columns
+            One column per index of the relation.
+        handle_unknown : one of "error", "prior", default "error"
+            What to do with a name that the fit does not know: raise an error, or predict from
+            the prior.
+        new_entities : dict of str to table, default None
+            Rows per relation of entities that the fit does not know, as for `fold_in`. The
+            cells may name them; the fit does not store them.
 
-        probability: of a link, P(x > 0). mean: the expected count. sd: of its rate, from the uncertainty of the
-        factors. lower, upper: a 90 % predictive interval of the count.
+        Returns
+        -------
+        table
+            The cells with the columns ``mean``, ``sd``, ``probability``, ``lower`` and
+            ``upper``, as the same kind of table. Some likelihoods add ``rate``.
 
-        Under Bernoulli `mean` is the probability of a link, 1 − e^−rate averaged over the posterior; sd, lower and
-        upper say how unsure that probability is: its standard deviation and a 90 % credible interval. A column `rate`
-        holds the expected rate.
+        Raises
+        ------
+        plait.errors.DataError
+            If a column is missing, or a name is unknown.
+        plait.errors.ModelError
+            If the model does not have the relation.
 
-        Under "negbin", "tweedie" and others in which an event adds more than 1 the mean is that of the value, sd says
-        how unsure that mean is, lower and upper are a 90 % predictive interval of the value, and `rate` is the number
-        of events.
+        Notes
+        -----
+        The columns depend on the likelihood of the relation.
 
-        EM and MAP know no uncertainty: sd is 0, a count has the interval of a Poisson distribution, and a probability
-        that of a point.
+        - Poisson: ``mean`` is the expected count and ``probability`` that of a link, P(x > 0).
+          ``sd`` is the posterior standard deviation of the rate. ``lower`` and ``upper`` are a
+          90 % predictive interval of the count.
+        - Bernoulli: ``mean`` and ``probability`` are the probability of a link. ``sd``,
+          ``lower`` and ``upper`` are its posterior standard deviation and 90 % credible interval.
+          ``rate`` is the expected rate.
+        - Others (``"negbin"``, ``"tweedie"``): ``mean`` is the expected value and ``sd`` its
+          posterior standard deviation. ``lower`` and ``upper`` are a 90 % predictive interval of
+          the value. ``rate`` is the expected number of events.
+
+        EM and MAP have no posterior uncertainty: ``sd`` is 0, the interval of a count is that of
+        its Poisson distribution, and the interval of a probability is a point.
+
+        Examples
+        --------
+        >>> cells = pl.DataFrame({"user": ["bob", "bob"], "place": ["club", "pool"]})
+        >>> fit.predict("visits", cells)["mean"].round(1).to_list()
+        [4.5, 0.2]
         """
         from plait.analysis.predict.prediction import predict
 
-        return predict(self, relation, cells, handle_unknown=handle_unknown, new_entities=new_entities)
+        found = predict(self, relation, cells, handle_unknown=handle_unknown, new_entities=new_entities)
+        return self._in_kind(found, relation) if isinstance(cells, dict) else found
+
+    @overload
+    def top(
+        self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
+        per: str | Sequence[str] | None = None, include_known: bool = False, exclude: Any = None, score: str = "mean",
+        new_entities: Mapping[str, Any] | None = None, output: None = None,
+    ) -> "IntoDataFrame": ...  # fmt: skip
+
+    @overload
+    def top(
+        self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
+        per: str | Sequence[str], include_known: bool = False, exclude: Any = None, score: str = "mean",
+        new_entities: Mapping[str, Any] | None = None, output: str | PathLike[str],
+    ) -> Path: ...  # fmt: skip
 
     def top(
         self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
         per: str | Sequence[str] | None = None, include_known: bool = False, exclude: Any = None, score: str = "mean",
-        new_entities: Mapping[str, Any] | None = None,
-    ) -> "IntoDataFrame":  # fmt: skip
-        """The k most probable links of a relation, best first: a table with the columns of `predict`.
+        new_entities: Mapping[str, Any] | None = None, output: str | PathLike[str] | None = None,
+    ) -> "IntoDataFrame | Path":  # fmt: skip
+        """Find the k best links of a relation.
 
-        It is of the kind that the relation's data were, pandas, polars or pyarrow; polars where they were no table.
+        Parameters
+        ----------
+        relation : str
+            Name of the relation.
+        k : int, default 10
+            Number of links.
+        given : dict of str to name or list of names, default None
+            Restrict indices to these entities.
+        per : str or sequence of str, default None
+            Return k links for each entity of this index, or for each combination of several.
+        include_known : bool, default False
+            Whether links of the training data are candidates.
+        exclude : table, dict of columns or list of these, default None
+            Further cells that are not candidates. The columns are some of the indices.
+        score : one of "mean", "probability", "rate", default "mean"
+            Column to rank by.
+        new_entities : dict of str to table, default None
+            Rows per relation of entities that the fit does not know, as for `fold_in`.
+            ``given`` may name them; the fit does not store them.
+        output : path, default None
+            File to write the links to, for large answers; requires ``per``. Its ending is the
+            format: ``.parquet``, ``.arrow``, ``.feather``, or ``.csv``, ``.tsv``, ``.txt``
+            (each also ``.gz``). An existing file is replaced.
 
-        Exact, though most cells are never looked at.
+        Returns
+        -------
+        table or pathlib.Path
+            The links, best first, with the columns of `predict`; or the file, with ``output``.
 
-        given: some of the indices, each with a name or a list of names. per: an index, or several, for every entity of
-        which k links are wanted, one entity after the other: `per="user"`. include_known: whether links of the data may
-        be among them. exclude: what else is not to be proposed, a table or several (or dicts of columns) over some of
-        the indices: seen elsewhere, out of stock. score: the column to rank by, "mean", "probability" or "rate".
-        new_entities: rows by relation of entities that are not stored, as for `fold_in`, which may be given.
+        Raises
+        ------
+        plait.errors.ParameterError
+            If ``k``, ``per`` or ``score`` is wrong, or ``output`` is given without ``per``.
+        plait.errors.DataError
+            If a name in ``given`` is unknown, or the file cannot be written.
 
-        What a rule makes unobservable is not proposed: pairs and slices of `missing=`, self-links where hardly any is
-        observed, cells of exposure 0. Single missing cells, and all that is hidden for a test, may be. Where rules
-        leave nothing of what is asked for, a `plait.errors.NoCandidatesWarning` says so.
+        Warns
+        -----
+        plait.errors.NoCandidatesWarning
+            If rules exclude all cells.
+
+        Notes
+        -----
+        The search is exact. Branch and bound skips most cells.
+
+        `top` skips pairs and slices of ``missing``, self-links where the data have hardly any,
+        self-links of slices (relations of a knowledge graph) with 20 links or more and no
+        self-link, and cells with exposure 0. Single missing cells and held-out cells are
+        candidates.
+
+        With ``output``, the links are written in chunks as they are found, so the memory does
+        not grow with their number. The rows and their order are those of the table. The file
+        appears when it is complete.
+
+        Examples
+        --------
+        >>> fit.top("visits", k=2).select("user", "place").rows()
+        [('bob', 'club'), ('cem', 'bar')]
+        >>> fit.top("visits", k=1, per="user")["user"].to_list()
+        ['ann', 'bob', 'cem', 'dee', 'eva']
+        >>> path = fit.top("visits", k=1, per="user", output="links.parquet")
+        >>> len(plait.read(path))
+        5
         """
-        from plait.analysis.topk.top import propose
-        from plait.data.sources.tables import as_kind
+        from plait.analysis.topk.top import propose, propose_to_file
 
-        table, closed = propose(
-            self,
-            relation,
-            k,
-            given=given,
-            per=per,
-            include_known=include_known,
-            exclude=exclude,
-            score=score,
-            new_entities=new_entities,
-        )
+        options = {
+            "given": given, "per": per, "include_known": include_known, "exclude": exclude, "score": score,
+            "new_entities": new_entities,
+        }  # fmt: skip
+        if output is None:
+            table, closed = propose(self, relation, k, **options)
+        else:
+            closed = propose_to_file(self, relation, k, output, **options)[1]
         if closed is not None:
             warn_of([closed])
-        return as_kind(table, self.known[relation].kind)
+        return self._in_kind(table, relation) if output is None else Path(output)
 
     def explain(
         self, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False,
         data: Mapping[str, Any] | Data | None = None,
     ) -> "Explanation":  # fmt: skip
-        """Why a link is predicted: the share of every component, who characterises it, and which known links say so.
+        """Explain the prediction of one cell.
 
-        cell: the name of each index. top: how many entities and links to show of each kind.
+        Parameters
+        ----------
+        relation : str
+            Name of the relation.
+        cell : dict of str to name
+            The entity of each index.
+        top : int, default 5
+            Number of components, entities and links to show.
+        exact : bool or one of "zero", "missing", default False
+            Refit once for each supporting link, to measure its effect exactly. ``True`` and
+            ``"zero"`` set the link to an observed zero; ``"missing"`` makes it unobserved.
+        data : mapping or None, default None
+            The data given to `plait.fit`; required by ``exact``, because a fit does not store
+            them.
 
-        The percentage of a known link is about how much smaller the mean would be, were the link an observed zero: its
-        entities in this cell settle anew, all others are held. A link that is missing, not observed at all, is another
-        question, and takes less away.
+        Returns
+        -------
+        Explanation
+            Components, supporting links and the part of the prior. Print it to read it.
 
-        exact: fit again to be exact, warm and with the priors held, once for each link that is named: True or "zero"
-        with the link an observed zero, "missing" with the link not observed. data: what was given to `plait.fit`,
-        which a fit does not keep; only needed for exact.
+        Raises
+        ------
+        plait.errors.DataError
+            If a name is unknown.
+        plait.errors.ParameterError
+            If ``exact`` is given without ``data``.
+
+        Notes
+        -----
+        Without ``exact`` the effect of a known link is a first-order estimate: the fraction by
+        which the mean would fall if the link were an observed zero. The estimate updates the
+        factors of the link's entities in this cell and keeps all others.
+
+        Examples
+        --------
+        >>> explanation = fit.explain("visits", {"user": "bob", "place": "club"})
+        >>> explanation.links["link"].to_list()[:2]
+        ['visits(bob, cafe)', 'visits(ann, club)']
         """
         from plait.analysis.explain.explain import explain
 
-        return explain(self, relation, cell, top=top, exact=exact, data=data)
+        return replace(explain(self, relation, cell, top=top, exact=exact, data=data), kind=self._kind(relation))
 
-    def coupling(self) -> "pl.DataFrame":
-        """How much each relation contributes to each component: a table with the columns component, relation, counts,
-        share, sd, index, term, part, kind.
+    def coupling(self) -> "IntoDataFrame":
+        """Measure how much each component contributes to each relation.
 
-        A row for every relation and every value (`component`) of its latent indices (`index`); where its equation is a
-        sum, for every term (`term`, its factors) by itself, and one for a term without latent indices. counts: what the
-        component explains of the relation's known links, weights included. share: of the relation's counts. sd: of
-        counts, from not knowing which component each link comes from. An ensemble shows its best member.
+        Returns
+        -------
+        table
+            One row per relation and component, with these columns:
 
-        part: how much of the component's evidence comes from this relation: its share over the sum of the component's
-        shares of all relations that have it, so that a large relation does not drown a small one. kind: "private"
-        where one relation has at least 0.95 of that, else "shared". Both are null where there is no component.
+            - ``component``, ``relation``, ``index`` (the latent index);
+            - ``counts``: the part of the known links' total that the component explains;
+            - ``share``: ``counts`` as a fraction of the relation's total;
+            - ``sd``: standard deviation of ``counts``, because the component of each link is
+              uncertain;
+            - ``term``: the factors of the term, if the equation is a sum;
+            - ``part``: the relation's share divided by the sum of the component's shares over
+              all relations, so that large relations do not hide small ones;
+            - ``kind``: ``"private"`` if one relation has at least 0.95 of ``part``, else
+              ``"shared"``.
+
+        Notes
+        -----
+        A term without latent indices has one row; its ``part`` and ``kind`` are null. If a
+        factor stands twice in a term, as in ``A[h, p] G[p, q] A[t, q]``, a component is
+        counted over both places, under the first index. An ensemble shows its best member.
+
+        Examples
+        --------
+        >>> fit.coupling().select("component", "relation", "kind").rows()
+        [(0, 'visits', 'private'), (1, 'visits', 'private')]
         """
         from plait.analysis.explain.coupling import coupling
 
-        return coupling(self)
+        return self._in_kind(coupling(self))
 
-    def components(self, *, top: int | None = 10) -> "pl.DataFrame":
-        """Who is in each component: the `top` heaviest entities of every factor and axis that has it, None for all.
+    def components(self, *, top: int | None = 10) -> "IntoDataFrame":
+        """List the heaviest entities of each component.
 
-        The columns are component (the number that `coupling` and `explain` give it), index (the latent one), factor,
-        axis, entity (its name as text), weight, sd, lift, data and a share for every relation. weight: the entity's
-        share of the component in that factor, its mean over the sum of all entities'. sd: of that share, to first
-        order; 0 under EM and MAP. lift: weight over the entity's share of the known counts of the relations in which
-        the factor stands; null where it has none. data: how much of the weight comes from data, and not from the
-        prior, 0 to 1; 1 under EM and of a given factor. share_visits: the component's share of the known counts of
-        visits, from `coupling`; null where the relation does not have it. Of a fit with titles, entity_title stands
-        behind entity.
+        Parameters
+        ----------
+        top : int or None, default 10
+            Number of entities per component, factor and axis; ``None`` for all.
 
-        Rows are ordered by index, component, factor and axis, as the model has them; the heaviest first. Of a factor
-        with several latent indices each has its components, the others summed out, each value weighed by what the rest
-        of the model holds of it. A factor over several visible indices has rows for each of them, the others added up
-        (for pairs, over those that are remembered); where two of them are one axis, `axis` is the index. A core has no
-        rows. An ensemble shows its best member.
+        Returns
+        -------
+        table
+            One row per component, factor, axis and entity, heaviest first, with these columns:
+
+            - ``component`` (its number, as in `coupling` and `explain`), ``index`` (the latent
+              index), ``factor``, ``axis``, ``entity`` and, in a fit with titles,
+              ``entity_title``;
+            - ``weight``: the entity's fraction of the component in this factor;
+            - ``sd``: posterior standard deviation of ``weight``, to first order;
+            - ``lift``: ``weight`` divided by the entity's share of the known links; null for an
+              entity without links;
+            - ``data``: the fraction of ``weight`` that comes from data rather than the prior;
+            - ``share_<relation>``: the component's share of that relation, as in `coupling`.
+
+        Notes
+        -----
+        A factor with several latent indices lists the components of each one, summed over the
+        others. A factor with several visible indices lists each one, summed over the others. A
+        factor without visible indices is not listed. An ensemble shows its best member.
+
+        Examples
+        --------
+        >>> table = fit.components(top=2)
+        >>> table.filter(component=1, axis="place")["entity"].to_list()
+        ['pool', 'gym']
         """
         from plait.analysis.components.component_members import components
 
-        return components(self, top=top)
+        return self._in_kind(components(self, top=top))
 
-    def similar(self, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
-        """The k entities of an axis whose components are most like those of one of them, best first.
+    def similar(self, axis: str, name: Any, k: int = 10) -> "IntoDataFrame":
+        """Find the entities with the most similar components.
 
-        The columns are the axis, similarity and sd. similarity: Σ √(p q), from 0 (no component in common) to 1 (the
-        same profile), where a profile p is the share of every component in the counts that are expected of the entity:
-        neither how popular it is nor the scale of a factor matters. Several factors on the axis: the mean, weighed by
-        the known counts of the relations that they stand in.
+        Parameters
+        ----------
+        axis : str
+            Axis of the entities.
+        name : object
+            Name of the entity to compare with.
+        k : int, default 10
+            Number of entities.
 
-        sd: how far the similarities of draws from the posterior are from it (root mean square; 300 draws, always the
-        same). An entity without data has the profile of the prior: its similarities mean nothing, and their sd is
-        large. EM and MAP know no uncertainty: sd is 0. An ensemble averages over its members, and sd has their
-        disagreement in it.
+        Returns
+        -------
+        table
+            The entities, most similar first, with the columns ``<axis>``, ``similarity`` and
+            ``sd``.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If the model has no such axis.
+        plait.errors.DataError
+            If the axis has no such entity.
+
+        Notes
+        -----
+        The profile p of an entity is the share of each component in its expected counts. The
+        similarity of p and q is the Bhattacharyya coefficient Σ √(p q), from 0 (no common
+        component) to 1 (the same profile). It does not depend on popularity. Several factors on
+        the axis are averaged, weighted by the known counts of their relations.
+
+        ``sd`` is the root mean square deviation in 300 draws from the posterior; the draws are
+        always the same. An entity without data has the profile of the prior and a large ``sd``.
+        ``sd`` is 0 under EM and MAP. An ensemble averages over its members.
+
+        Examples
+        --------
+        >>> fit.similar("user", "ann", k=2)["user"].to_list()
+        ['bob', 'cem']
         """
         from plait.analysis.components.similar import similar
 
-        return similar(self, axis, name, k)
+        return self._in_kind(similar(self, axis, name, k))
 
-    def surprising(self, relation: str, k: int = 10) -> "pl.DataFrame":
-        """The k known links that the model finds least likely, and the k observed zeros that it finds most unlikely.
+    def surprising(self, relation: str, k: int = 10) -> "IntoDataFrame":
+        """Find the observations that the model finds least probable.
 
-        The columns are the indices, kind ("link" or "zero"), value, surprise and those of `predict`; links come first,
-        each kind with the most surprising one first. surprise: −log of the probability of what was observed, in nats:
-        P(x > 0) of a link, whatever its value, and P(x = 0) of a zero. It ends at 708, where a probability is 0.
+        Parameters
+        ----------
+        relation : str
+            Name of the relation.
+        k : int, default 10
+            Number of links, and of zeros.
 
-        Zeros are those that the fit has seen: cells that are missing, hidden or closed by a rule are none. Where only
-        links were observed there are no zeros; nor in runs of versions that did not keep what is observed.
+        Returns
+        -------
+        table
+            The k least probable links, then the k least probable zeros. The columns are the
+            indices, ``kind`` (``"link"`` or ``"zero"``), ``value``, ``surprise`` and those of
+            `predict`.
+
+        Notes
+        -----
+        ``surprise`` is the negative log-probability of the observation in nats: of x > 0 for a
+        link, of x = 0 for a zero. It is at most 708.
+
+        Only observed zeros count: missing and held-out cells are not listed. With
+        ``observed="listed"`` there are only the zeros of the table.
+
+        Examples
+        --------
+        >>> fit.surprising("visits", k=1).select("user", "place", "kind").rows()
+        [('cem', 'club', 'link'), ('bob', 'club', 'zero')]
         """
         from plait.analysis.topk.surprising import surprising
 
-        return surprising(self, relation, k)
+        return self._in_kind(surprising(self, relation, k), relation)
 
-    def responsibilities(self, relation: str, cells: Any, *, most: int | None = None) -> "pl.DataFrame":
-        """Where the counts of cells come from: the share of each term and latent value, and the counts it is expected
-        to have, one a row.
+    def responsibilities(self, relation: str, cells: Any, *, most: int | None = None) -> "IntoDataFrame":
+        """Attribute the values of cells to components.
 
-        cells: a table (or a dict of columns) as for `predict`. A column `value` has the observed values; where there is
-        none, a known link has its own. most: how many components of a cell are listed, the largest ones; all of them,
-        if they are 1,000 or fewer.
+        Parameters
+        ----------
+        relation : str
+            Name of the relation.
+        cells : table or dict of columns
+            Cells as for `predict`. A column ``value`` has the observed values; without it, known
+            links have their own.
+        most : int or None, default None
+            Number of components per cell, largest first. ``None`` lists all, up to 1,000.
 
-        The table has the index columns, value, in a sum term (its factors), a column for each latent index, share and
-        expected. The shares of a cell add up to 1. Where its value is observed they are those of what was observed, and
-        expected adds up to the value (Bernoulli: to the expected count behind it); elsewhere they are shares of the
-        predicted mean, and expected is empty. An ensemble has a column `member`: its members share each cell by what
-        they add to the mean.
+        Returns
+        -------
+        table
+            One row per cell and component, with the index columns, ``value``, one column per
+            latent index, ``share`` and ``expected``. A sum adds ``term``, an ensemble
+            ``member``.
+
+        Notes
+        -----
+        The shares of a cell sum to 1. For an observed value they are its responsibilities, and
+        ``expected`` sums to the value (Bernoulli: to the expected count behind the link). For
+        other cells they are shares of the predicted mean, and ``expected`` is null.
+
+        Examples
+        --------
+        >>> cells = pl.DataFrame({"user": ["bob"], "place": ["club"]})
+        >>> fit.responsibilities("visits", cells, most=1).select("user", "place", "r").rows()
+        [('bob', 'club', 0)]
         """
         from plait.analysis.explain.responsibilities import responsibilities
 
-        return responsibilities(self, relation, cells, most=most)
+        found = responsibilities(self, relation, cells, most=most)
+        return as_kind(found, kind_of(cells, self._kind(relation)))
 
     def fold_in(self, data: Mapping[str, Any], *, iterations: int = 10) -> Self:
-        """This fit with new entities beside the old ones; everything else is untouched, to the last bit.
+        """Add new entities without changing the factors of known ones.
 
-        data: rows by relation, as for `plait.fit`, each with at least one entity that the fit does not know; a relation
-        without new rows is left out. All rows of factors that there were are held. Those of new entities are a small
-        problem of their own: by the fit's method, under the factor's prior (where each entity has its own, under their
-        average), from their own cells. These are observed as all others are: where what is not listed is a 0, so it is
-        for a new entity and every known one of the relation. An entity that only other relations mention is missing
-        here, unless unseen="zero". iterations: ten are enough (see the docs).
+        Parameters
+        ----------
+        data : dict of str to table or Relation
+            Rows per relation, in the same form as in `plait.fit`. Each row contains at least one
+            new entity. Relations without new rows may be omitted.
+        iterations : int, default 10
+            Number of iterations for the factors of the new entities.
 
-        The result answers every question, can be saved, and folded in again. What is learnt of new entities does not
-        change what others have taught: for that, see `update`.
+        Returns
+        -------
+        Fit
+            A fit with the new entities. It can be queried, saved and folded in again.
+
+        Raises
+        ------
+        plait.errors.DataError
+            If a row has only known entities; `update` learns from these.
+
+        Notes
+        -----
+        The factors of new entities are estimated from their own cells with the method of the
+        fit. Their prior is that of the factor, or the average prior if each entity has its own.
+        Cells of new entities are observed by the rules of the relation: where unlisted cells are
+        zeros, they are zeros for new entities too. An entity that only other relations mention
+        is missing in this one, except with ``unseen="zero"``.
+
+        Guide: <https://tensorplait.github.io/tensorplait/new.html>.
+
+        Examples
+        --------
+        >>> new = pl.DataFrame({"user": ["fay"], "place": ["gym"], "value": [5]})
+        >>> larger = fit.fold_in({"visits": new})
+        >>> larger.top("visits", k=1, given={"user": "fay"})["place"].to_list()
+        ['pool']
         """
         from plait.incremental.fold_in import fold_in
 
         return fold_in(self, data, iterations=iterations)
 
     def update(self, data: Mapping[str, Any], *, iterations: int = 5) -> Self:
-        """A fit that has learnt new links without the old data: the posterior holds the counts of these.
+        """Learn new links without the old data.
 
-        data: rows by relation, as for `plait.fit`. Every factor is updated with the counts that it had and those of the
-        new links, which each iteration takes anew; priors and a likelihood's own numbers are held. A link between known
-        entities adds counts and no exposure where its cell was an observed zero, and is observed from now on where it
-        was not. New entities extend what is observed as they do in `fold_in`. A cell known already is added up under
-        Poisson, and refused under other likelihoods, whose old links stand for more events where new ones raise their
-        rates: some of the known links tell how many. What was folded in before is learnt, too.
+        Parameters
+        ----------
+        data : dict of str to table or Relation
+            New rows per relation, in the same form as in `plait.fit`. They may contain new
+            entities.
+        iterations : int, default 5
+            Number of iterations.
 
-        Refused: an ensemble with bootstrap=True, whose weights are not kept, and runs of earlier versions. EM and MAP
-        hold the counts of a fit that has converged; of others they are approximate.
+        Returns
+        -------
+        Fit
+            The updated fit.
+
+        Raises
+        ------
+        plait.errors.DataError
+            If a cell is already a link, except under Poisson, where values add up.
+        plait.errors.ParameterError
+            If the fit is an ensemble with ``bootstrap=True``, or was saved by a version that
+            did not store what an update needs.
+
+        Notes
+        -----
+        All factors are updated from their old expected counts and those of the new links.
+        Priors and parameters of likelihoods do not change. A new link adds no exposure where its
+        cell was an observed zero; other cells become observed. For likelihoods other than
+        Poisson, a sample of the known links estimates how their counts change.
+
+        Under EM and MAP the result is exact only if the fit had converged.
+
+        Guide: <https://tensorplait.github.io/tensorplait/new.html>.
+
+        Examples
+        --------
+        >>> new = pl.DataFrame({"user": ["dee"], "place": ["bar"], "value": [9]})
+        >>> updated = fit.update({"visits": new})
+        >>> len(fit.known["visits"]), len(updated.known["visits"])
+        (11, 12)
         """
         from plait.incremental.update import update
 
         return update(self, data, iterations=iterations)
 
     def title(self, axis: str, name: Any) -> str | None:
-        """What people call an entity of an axis (or index); None where it has no title."""
+        """Return the title of an entity.
+
+        Parameters
+        ----------
+        axis : str
+            Axis or index of the entity.
+        name : object
+            Name of the entity.
+
+        Returns
+        -------
+        str or None
+            The title, or ``None`` if the entity has none.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If the model has no such axis.
+
+        Examples
+        --------
+        >>> fit.with_titles({"user": {"ann": "Ann Lee"}}).title("user", "ann")
+        'Ann Lee'
+        """
         if axis not in self.entities:
-            hint = f"{suggestion(axis, self.model.axes)}Its axes are {', '.join(self.model.axes) or 'none'}."
-            raise ParameterError(f"{axis!r} is no axis of the model.", location="title", actual=axis, hint=hint)
+            hint = f"{suggestion(axis, self.model.axes)}The axes are {', '.join(self.model.axes) or 'none'}."
+            raise ParameterError(f"{axis!r} is not an axis of the model.", location="title", actual=axis, hint=hint)
         return self.titles[axis].get(name) if axis in self.titles else None
 
     def with_titles(self, titles: Mapping[str, Any]) -> Self:
-        """The same fit with titles, as `plait.fit(…, titles=…)` takes them; those it had stay where none are given.
+        """Return the fit with titles of entities.
 
-        By axis a table with a column of ids, named as the axis (or the first one), and a column `title` (or `name`, or
-        the only other one); or a dict {id: title}. A title that is null or empty takes away that of its entity.
+        Parameters
+        ----------
+        titles : dict of str to table or dict
+            Titles per axis. A table has a column of ids, named as the axis (else the first
+            column), and a column ``title`` (else ``name``, else the only other column). A dict is
+            ``{id: title}``. Ids that the fit does not know are ignored.
+
+        Returns
+        -------
+        Fit
+            The same fit. Tables, explanations and reports show titles next to names.
+
+        Notes
+        -----
+        Existing titles stay unless ``titles`` replaces them. An empty or null title removes one.
+
+        Examples
+        --------
+        >>> titled = fit.with_titles({"place": {"gym": "Olympic Gym"}})
+        >>> titled.top("visits", k=1, given={"place": "gym"}).columns[:3]
+        ['user', 'place', 'place_title']
         """
         from plait.data.titles import bind_titles
 
         return self._with_bound_titles(bind_titles(self.model, self.entities, titles, self.titles))
 
     def sample(self, n: int, seed: int | None = None) -> dict[str, Array]:
-        """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""
+        """Draw factors from the posterior.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        seed : int or None, default None
+            Random seed.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            One array per factor, of shape ``(n, …)`` with the axes as written in the model.
+
+        Examples
+        --------
+        >>> fit.sample(3, seed=0)["U"].shape
+        (3, 5, 2)
+        """
         from plait.analysis.export import sample
 
         return sample(self, n, seed)
 
     def to_xarray(self) -> "xarray.Dataset":
-        """The factors as a labelled `xarray.Dataset` (needs xarray: pip install 'tensorplait[xarray]')."""
+        """Export the factors as a labelled dataset.
+
+        Returns
+        -------
+        xarray.Dataset
+            One variable per factor with the names of the entities as coordinates. Requires
+            ``pip install 'tensorplait[xarray]'``.
+
+        Examples
+        --------
+        >>> dataset = fit.to_xarray()
+        >>> dataset["U"].sel(user="ann").dims
+        ('r',)
+        """
         from plait.analysis.export import to_xarray
 
         return to_xarray(self)
@@ -306,19 +709,41 @@ class Fit(Fitted):
     def to_datatree(
         self, draws: int = 1000, factors: str | Iterable[str] | None = None, seed: int | None = None
     ) -> "xarray.DataTree":
-        """Draws from the posterior as an `xarray.DataTree`, which ArviZ reads (needs xarray, as `to_xarray` does).
+        """Draw from the posterior into a tree that ArviZ reads.
 
-        draws: from each member. factors: the names of those that are wanted, or one name; all, unless given. seed:
-        equal seeds give equal draws, those of `sample`; None draws one.
+        Parameters
+        ----------
+        draws : int, default 1000
+            Number of draws from each member.
+        factors : str, iterable of str or None, default None
+            Factors to draw; all by default.
+        seed : int or None, default None
+            Random seed. Equal seeds give the draws of `sample`.
 
-        The group posterior has each factor with the dimensions chain, draw and its indices as written, labelled as in
-        `to_xarray`. Given factors are known and not drawn: they are in the group constant_data. Attributes: those of
-        `to_xarray`, the fingerprint of the data, inference_library and its version.
+        Returns
+        -------
+        xarray.DataTree
+            The group ``posterior`` has each factor with the dimensions ``chain``, ``draw`` and its
+            indices. The group ``constant_data`` has given factors. Requires
+            ``pip install 'tensorplait[xarray]'``.
 
-        Each member of an ensemble is a chain. These are different optima, which number their components as they like,
-        so R-hat and what else compares chains says nothing of factors; components that a member has not are 0. Draws
-        within a chain are independent. There is no sample_stats, for nothing was accepted, rejected or tuned; and no
-        observed_data, which would be dense. Under EM and MAP there is no posterior: refused.
+        Raises
+        ------
+        plait.errors.ParameterError
+            If the fit has no posterior (EM and MAP).
+
+        Notes
+        -----
+        Each member of an ensemble is a chain. Members are different optima with their own order
+        of components, so R-hat and other comparisons of chains say nothing about factors.
+        Components that a member lacks are 0. There are no groups ``sample_stats`` and
+        ``observed_data``.
+
+        Examples
+        --------
+        >>> tree = fit.to_datatree(draws=4, factors="U", seed=0)
+        >>> tree["posterior"]["U"].shape
+        (1, 4, 5, 2)
         """
         from plait.analysis.export import to_datatree
 
@@ -328,36 +753,90 @@ class Fit(Fitted):
         self, path: str | PathLike[str], *, test: Any = None, relation: str | None = None, interactive: bool = False,
         replace: bool = False,
     ) -> None:  # fmt: skip
-        """Write all that is known of the fit as one page of HTML (needs pip install 'tensorplait[report]').
+        """Write a report on the fit as one HTML file.
 
-        Warnings, predicted links with reasons, components, how relations share them, surprises, how the fit went, and
-        how to make it again. test: cells that the fit has not seen, as for `plait.evaluate`: then how good it is, too.
-        relation: what the test is of, where there are several. interactive: tables that sort and charts that answer to
-        the pointer, by scripts inside of the file; without them it has none. The page asks for no other file. replace:
-        whether a file that is there may go.
+        Parameters
+        ----------
+        path : path
+            The file.
+        test : table or Relation or None, default None
+            Cells that the fit has not seen, as for `plait.evaluate`. The report then includes
+            an evaluation.
+        relation : str or None, default None
+            Relation of the test; required if the model has several.
+        interactive : bool, default False
+            Include sortable tables and interactive charts, which need scripts in the file.
+        replace : bool, default False
+            Whether to replace an existing file.
+
+        Raises
+        ------
+        plait.errors.StorageError
+            If the file exists and ``replace`` is ``False``, or it cannot be written.
+
+        Notes
+        -----
+        The report has warnings, predicted links with reasons, components, coupling, surprising
+        links, the course of the fit and how to reproduce it. The file loads no other file.
+        Requires ``pip install 'tensorplait[report]'``.
+
+        Examples
+        --------
+        >>> fit.report("fit.html")
         """
         from plait.report.report_file import report
 
         report(self, path, test=test, relation=relation, interactive=interactive, replace=replace)
 
     def save(self, path: str | PathLike[str], *, replace: bool = False, extra: Mapping[str, Any] | None = None) -> None:
-        """Write the fit into a folder, for `plait.load`; a path that ends in `.plait` is one file, an archive of it.
+        """Save the fit to a folder or a file.
 
-        What is there changes as a whole or not at all. The run of another fit is an error unless replace is True; this
-        fit itself, or an earlier state of it such as a checkpoint, may be there, and nothing but a run is ever
-        replaced. extra: anything that JSON can hold, kept beside it; where this fit was saved before, what is there
-        stays.
+        Parameters
+        ----------
+        path : path
+            A folder; or a file, if the path ends in ``.plait``.
+        replace : bool, default False
+            Whether to replace the run of another fit. An earlier state of this fit, such as a
+            checkpoint, is always replaced; anything that is not a run never is.
+        extra : dict or None, default None
+            Further data to store, in the types of JSON. ``None`` keeps those of an earlier
+            state.
+
+        Raises
+        ------
+        plait.errors.StorageError
+            If the path holds something else, or cannot be written.
+
+        Notes
+        -----
+        The write is atomic: after a crash the path holds the old run or the new one.
+
+        Examples
+        --------
+        >>> fit.save("visits.plait")
+        >>> plait.load("visits.plait").objective == fit.objective
+        True
         """
         from plait.storage.save import save
 
         members = [Member(fit.seed, fit.state, fit.stop) for fit in self.members]
         save(path, self._origin, members, self.stop, replace=replace, extra=extra)
 
+    def _kind(self, relation: str | None = None) -> str:
+        """The library of a relation's table; without one, of the first relation that is not of polars."""
+        if relation is not None:
+            return self.known[relation].kind
+        return next((known.kind for known in self.known.values() if known.kind != POLARS), POLARS)
+
+    def _in_kind(self, table: "pl.DataFrame", relation: str | None = None) -> "IntoDataFrame":
+        return as_kind(table, self._kind(relation))
+
     @property
     def plot(self) -> "FitPlot":
-        """Charts by name, each an Altair chart (`pip install 'tensorplait[report]'`): ``fit.plot.objective()``.
+        """Charts of the fit.
 
-        objective, components, coupling, rank, entity, neighbourhood.
+        ``fit.plot.objective()``, ``components``, ``coupling``, ``rank``, ``entity`` and
+        ``neighbourhood`` return Altair charts. Requires ``pip install 'tensorplait[report]'``.
         """
         from plait.plotting.plots import FitPlot
 
@@ -367,23 +846,25 @@ class Fit(Fitted):
         relations = ", ".join(self.model.relations)
         ranks = ", ".join(f"{index}={size}" for index, size in self.rank.items())
         fit = "Fit" if len(self.members) == 1 else f"Ensemble of {len(self.members)} fits"
-        return (
-            f"{fit} of {relations} by {self.method}, rank {ranks or 'none'}: bound {self.objective:,.6g}; {self.stop}"
-        )
+        word = "log-likelihood" if self.history[-1].warm_up else objective_word(self.method)
+        start = f"{fit} of {relations} by {self.method}, rank {ranks or 'none'}"
+        return f"{start}: {word} {self.objective:,.6g}; {self.stop}"
 
     def __str__(self) -> str:
         if len(self.members) > 1:
             bounds = ", ".join(f"{member.objective:,.6g}" for member in self.members)
-            shown = "first one, which alone saw links as they are" if self.settings.get("bootstrap") else "best one"
+            shown = "first one, which has unweighted links" if self.settings.get("bootstrap") else "best one"
             return (
-                f"{self!r}\nIt predicts by all of them (bounds {bounds}); factors, prior and history are those of "
-                f"the {shown}, and fit.members has the others."
+                f"{self!r}\nPredictions average all members (objectives {bounds}). Factors, prior and history "
+                f"are those of the {shown}; fit.members has all fits."
             )
         if self.method != "vb":
             return repr(self)
         if self.history[-1].warm_up:
-            return f"{self!r}\nIts bound is the log-likelihood that the warm-up has reached: it compares with no other."
-        return f"{self!r}\nIts bound compares with those of other ranks and equations: same data, same adapt_prior=."
+            return (
+                f"{self!r}\nThe objective is the log-likelihood of the warm-up. It is not comparable with other fits."
+            )
+        return f"{self!r}\nELBOs are comparable between ranks and equations, given the same data and `adapt_prior`."
 
     def _repr_html_(self) -> str:
         from plait.plotting.pictures import objective
@@ -394,10 +875,29 @@ class Fit(Fitted):
 
 
 def load(path: str | PathLike[str]) -> Fit:
-    """The fit that `Fit.save` or a checkpoint wrote into a folder or a `.plait` file; all works as on the day it was
-    made.
+    """Load a saved fit.
 
-    A run that was interrupted loads as it stood at its last checkpoint; `plait.fit(…, init=path)` goes on with it.
+    Parameters
+    ----------
+    path : path
+        The folder or ``.plait`` file that `Fit.save` or a checkpoint wrote.
+
+    Returns
+    -------
+    Fit
+        The fit. An interrupted run loads its last checkpoint; ``plait.fit(…, init=path)``
+        continues it.
+
+    Raises
+    ------
+    plait.errors.StorageError
+        If there is no run, or it is damaged or was saved by a newer version.
+
+    Examples
+    --------
+    >>> fit.save("run")
+    >>> plait.load("run").rank
+    {'r': 2}
     """
     from plait.storage.load import read_run as read
 

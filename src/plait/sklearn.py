@@ -36,20 +36,48 @@ SETTLED = 20  # iterations after which samples no longer change in digits that a
 
 
 class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Bayesian Poisson factorisation: X[sample, feature] ≈ W[sample, component] H[feature, component].
+    """Bayesian Poisson factorisation, X ≈ W H, as an estimator of scikit-learn.
 
-    n_components: how many; None finds what predicts best, by entries put aside. max_iter: sweeps at most; a
-    `ConvergenceWarning` says that they were not enough. tol: fewer sweeps once one changes the bound by less than this
-    part of its size. random_state: where the random start begins.
+    Parameters
+    ----------
+    n_components : int or None, default None
+        Number of components. ``None`` chooses the number that best predicts held-out entries.
+    max_iter : int, default 500
+        Maximum number of sweeps. A ``ConvergenceWarning`` reports that they were not enough.
+    tol : float, default 1e-5
+        Stop when a sweep changes the ELBO by less than this fraction of its size.
+    random_state : int or numpy.random.RandomState or None, default None
+        Random seed.
 
-    X is an array, a sparse matrix or a table, 0 or more, and every 0 is observed. Values need not be whole: the
-    likelihood x log λ − λ is that of the generalised Kullback–Leibler divergence, as in NMF. Priors are Gammas, adapted
-    to the data.
+    Attributes
+    ----------
+    components_ : numpy.ndarray
+        Posterior mean of H, of shape ``(n_components, n_features)``.
+    n_components_ : int
+        Number of components.
+    n_iter_ : int
+        Number of sweeps.
+    objective_ : float
+        ELBO of the fit.
+    fit_ : Fit
+        The fit. It stores the entries of X.
 
-    components_ is the posterior mean of H, (n_components, n_features), and `transform` gives that of W, so that
-    transform(X) @ components_ is E[X]. Samples are always folded in, those of the fit as well: `fit_transform` is `fit`
-    and then `transform`, to the bit, and no sample depends on others beside it. n_components_, n_iter_, bound_: what
-    came of it. fit_: the `plait.Fit`, which answers all else; it keeps the entries of X.
+    Notes
+    -----
+    X is an array, a sparse matrix or a table of non-negative numbers; all zeros are observed.
+    Numbers need not be whole: the likelihood x log λ − λ is that of the generalised
+    Kullback–Leibler divergence, as in NMF. Gamma priors are adapted to the data.
+
+    Samples are always folded in, also those of the fit: ``fit_transform`` equals ``fit`` and
+    then ``transform``, and no sample depends on others.
+
+    Examples
+    --------
+    >>> from plait.sklearn import PoissonFactorization
+    >>> X = np.array([[9, 7, 0], [6, 9, 0], [0, 0, 8], [0, 1, 7]])
+    >>> W = PoissonFactorization(n_components=2, random_state=0).fit_transform(X)
+    >>> W.shape
+    (4, 2)
     """
 
     def __init__(
@@ -61,7 +89,32 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the components of X (n_samples, n_features); y is ignored."""
+        """Learn the components of X.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table of shape (n_samples, n_features)
+            Non-negative numbers.
+        y : None, default None
+            Ignored.
+
+        Returns
+        -------
+        PoissonFactorization
+            The estimator.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If a parameter is wrong.
+
+        Examples
+        --------
+        >>> from plait.sklearn import PoissonFactorization
+        >>> X = np.array([[9, 7, 0], [6, 9, 0], [0, 0, 8], [0, 1, 7]])
+        >>> PoissonFactorization(n_components=2, random_state=0).fit(X).components_.shape
+        (2, 3)
+        """
         self._check_settings()
         entries = self._entries(X, reset=True)
         self.fit_: Fit = fit(
@@ -76,29 +129,91 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.components_ = np.array(self.fit_.factors["H"].mean.T, order="C")
         self.n_components_ = len(self.components_)
         self.n_iter_ = self.fit_.history[-1].sweep
-        self.bound_ = self.fit_.objective
+        self.objective_ = self.fit_.objective
         self._warn_if_not_converged()
         return self
 
     def transform(self, X: Any) -> Array:
-        """The posterior means of W (n_samples, n_components) of samples against held components."""
+        """Compute the weights of the components in samples.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table of shape (n_samples, n_features)
+            Non-negative numbers.
+
+        Returns
+        -------
+        numpy.ndarray
+            Posterior mean of W, of shape ``(n_samples, n_components)``; the components do not
+            change.
+
+        Examples
+        --------
+        >>> from plait.sklearn import PoissonFactorization
+        >>> X = np.array([[9, 7, 0], [6, 9, 0], [0, 0, 8], [0, 1, 7]])
+        >>> model = PoissonFactorization(n_components=2, random_state=0).fit(X)
+        >>> model.transform(X[:1]).shape
+        (1, 2)
+        """
         return np.array(self._folded(X).alone("X").factors["W"].mean)
 
     def inverse_transform(self, X: Any) -> Array:
-        """What is expected of samples (n_samples, n_features): X @ components_, X as `transform` gives it."""
+        """Compute the expected values of samples.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_components)
+            Weights, as `transform` returns them.
+
+        Returns
+        -------
+        numpy.ndarray
+            ``X @ components_``, of shape ``(n_samples, n_features)``.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If X has the wrong number of columns.
+
+        Examples
+        --------
+        >>> from plait.sklearn import PoissonFactorization
+        >>> X = np.array([[9, 7, 0], [6, 9, 0], [0, 0, 8], [0, 1, 7]])
+        >>> model = PoissonFactorization(n_components=2, random_state=0).fit(X)
+        >>> model.inverse_transform(model.transform(X)).shape
+        (4, 3)
+        """
         check_is_fitted(self)
         W = check_array(X, accept_sparse="csr", dtype=NUMBERS)
         if W.shape[1] != self.n_components_:
             raise ParameterError(
-                f"X has {W.shape[1]} columns, but there are {self.n_components_} components.",
-                hint="Give what transform returns.",
+                f"X has {W.shape[1]} columns, expected {self.n_components_} (one per component).",
+                hint="Pass the result of `transform`.",
             )
         return np.asarray(W @ self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """How well samples are explained: the evidence bound of their entries, the mean by sample; y is ignored.
+        """Compute the mean ELBO of samples.
 
-        A lower bound of log p(x | what the fit knows), W integrated out; larger is better, for `GridSearchCV`, too.
+        Parameters
+        ----------
+        X : array, sparse matrix or table of shape (n_samples, n_features)
+            Non-negative numbers.
+        y : None, default None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean per sample of a lower bound of log p(x | fit), W integrated out. Larger is better.
+
+        Examples
+        --------
+        >>> from plait.sklearn import PoissonFactorization
+        >>> X = np.array([[9, 7, 0], [6, 9, 0], [0, 0, 8], [0, 1, 7]])
+        >>> model = PoissonFactorization(n_components=2, random_state=0).fit(X)
+        >>> model.score(X) > model.score(X[:, [2, 0, 1]])
+        True
         """
         guests = self._folded(X)
         return float(guests.solutions[0].bound / guests.growth.new("sample"))
@@ -131,10 +246,10 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         kinds = {
             "n_components": (
                 self.n_components is None or _whole(self.n_components),
-                "None or a whole number, 1 or more",
+                "None or an integer of at least 1",
             ),
-            "max_iter": (_whole(self.max_iter), "a whole number, 1 or more"),
-            "tol": (isinstance(self.tol, Real) and 0 <= self.tol < np.inf, "a finite number, 0 or more"),
+            "max_iter": (_whole(self.max_iter), "an integer of at least 1"),
+            "tol": (isinstance(self.tol, Real) and 0 <= self.tol < np.inf, "a finite number of at least 0"),
         }
         for name, (right, wanted) in kinds.items():
             if not right:
@@ -142,7 +257,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def _warn_if_not_converged(self) -> None:
         if self.fit_.stop.reason == Reason.MAX_ITER:
-            text = f"The bound still changes after {self.n_iter_} sweeps. Raise max_iter to go on, or tol."
+            text = f"The fit has not converged after {self.n_iter_} sweeps. Increase `max_iter` or `tol`."
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
 

@@ -23,6 +23,8 @@ class Tuning:
     max_dense_pairs: int = 1 << 12  # rows up to which a factor over pairs has one for every pair
     max_join_entries: int = 2_000_000_000  # a larger join of weight tables is a mistake on any machine
     path_sums: int = 1 << 22  # sums of `paths` made at once
+    ridge_sample_rows: int = 2_000  # rows by which a ridge is chosen: inverting such a matrix takes tenths of a second
+    ridge_pairs: float = 2e8  # pairs of links of one row that a restricted regression counts: some 1.5 GB
 
     # Threads and workers.
     min_parallel_entries: int = 1 << 16  # entries × columns below which starting a thread costs more than it saves
@@ -58,6 +60,7 @@ class Tuning:
     gathered_doubles: int = 1 << 23  # of a factor, gathered for the entries of an exposure's table at a time
     all_cells: int = 1 << 20  # cells of one query up to which all of them are scored
     block_cells: int = 1 << 21  # scored at a time
+    top_chunk_links: int = 1 << 17  # of a row group that `top` writes to a file: some 100 MB while it is made
     update_sample_links: int = 10_000  # by which old counts are rescaled (decision 28)
     networkx_restarts: int = 5  # fits whose mixture answers: one alone is a poorer guess (docs/quality.md)
     networkx_pairs: int = 1 << 16  # whose probabilities are computed at a time
@@ -70,7 +73,7 @@ class Tuning:
     ranking_scores: int = 1 << 22  # held at a time
 
     # Terminal, report, explorer.
-    quiet_seconds: float = 0.5  # for which nobody needs a progress bar
+    quiet_seconds: float = 0.5  # of work without a progress bar
     pipe_columns: int = 10_000  # nothing is wrapped or cut in a pipe
     report_cards: int = 24  # components that have a card
     many_entities: int = 50_000  # from which on reasons take so long that fewer are given …

@@ -1,3 +1,3 @@
-"""Which version of Plait this is."""
+"""Version of Plait."""
 
 __version__ = "0.1.0.dev0"

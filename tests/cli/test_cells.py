@@ -37,7 +37,7 @@ def test_a_typed_name_is_of_the_kind_of_its_axis(names, text, name):
 @pytest.mark.parametrize(
     ("names", "text", "words"),
     [
-        ([1], "one", "'one' is not a whole number, but axis axis has integers"),
+        ([1], "one", "'one' is not an integer, but axis axis has integers"),
         ([DAY], "31.1.2024", "'31.1.2024' is not a date such as 2024-01-31, but axis axis has dates"),
         ([True], "maybe", "'maybe' is not true or false, but axis axis has booleans"),
     ],

@@ -40,8 +40,8 @@ def test_the_estimated_peak_is_that_of_a_fit(tmp_path, accelerate):
 
 def test_a_cluster_is_estimated(world):
     text = world.stdout("check model.toml --dask 8")
-    assert "A cluster does not pay: this machine takes about" in text
-    assert "a forecast, not a measurement" in text
+    assert "The cluster is not faster: this machine takes about" in text
+    assert "this is an estimate, not a measurement" in text
     assert "8 workers of " in text
     found = world.json("check model.toml --dask 8")["cluster"]
     assert (found["workers"], found["pays"]) == (8, False)

@@ -3,14 +3,17 @@
 import json
 import os
 import re
+import shlex
 
 import numpy as np
 import polars as pl
 import pytest
 
 import plait
+from plait.config import read_config
 from plait.machine import resident
 from tests.support.cli_world import SEED, World
+from tests.support.data_errors import assert_mentions
 
 RELATIONS = """\
 relation   size        likelihood   links   zeros   missing   duplicates
@@ -26,34 +29,34 @@ friend: user
 CHECK = f"""\
 {MODEL}
 {RELATIONS.rstrip()}
-the diagonal of friends is observed: self-links are cells like all others
+self-links of friends: observed
 
-values of links   least   median     mean   most   ones
+values of links   min   median     mean   max   ones
+────────────────────────────────────────────────────
+visits              1        2   2.1429     5      5
+friends             1        1   1.0000     1      7
+
+axis    only in one relation   entities   without links
 ───────────────────────────────────────────────────────
-visits                1        2   2.1429      5      5
-friends               1        1   1.0000      1      7
-
-axis    linked in one relation only   entities   without links
-──────────────────────────────────────────────────────────────
-user    1 in friends                         6               0
-place   —                                    3               0
-day     —                                    3               0
+user    1 in friends                  6               0
+place   —                             3               0
+day     —                             3               0
 
 memory  about 8 kB while fitting: data 169 B, trees 336 B, factors 7 kB, buffers 768 B
-peak    about <size> of memory for the whole of `plait fit`, with all that it loads
+peak    about <size> of memory for `plait fit` in total
 """
-TIME = "time    about <time> a sweep (the second one was measured), at most <time> for 40 sweeps and 50 of warm-up\n"
+TIME = "time    about <time> per sweep (measured), at most <time> for 40 sweeps and 50 of warm-up\n"
 FIT = f"""\
 {RELATIONS}
 model      vb, rank r = 2, seed 0
 objective  -84.577 after 40 sweeps, <time>
-ended      stopped after 40 sweeps; the last one changed the bound by 4.7e-04 of its size (tol=1e-06).
+ended      stopped after 40 sweeps: the relative change of the objective is 4.7e-04 (`tol` is 1e-06).
 saved      new run
 
 Next:
   plait top 'new run' visits
   plait top 'new run' visits --given 'user=ann lee'
-  plait explain 'new run' visits 'user=ann lee' place=cafe day=1
+  plait explain 'new run' visits 'user=ann lee' place=cafe day=3
   plait resume 'new run' --max-iter 80
   plait info 'new run'
 """
@@ -62,7 +65,7 @@ INFO = f"""\
 method     vb, rank r = 2, seed 0
 axes       user 6, place 3, day 3
 objective  -84.577 after 40 sweeps, <time>
-ended      stopped after 40 sweeps; the last one changed the bound by 4.7e-04 of its size (tol=1e-06).
+ended      stopped after 40 sweeps: the relative change of the objective is 4.7e-04 (`tol` is 1e-06).
 saved      run, <size>, by plait {plait.__version__}
 
 relation   likelihood   size        links   sum of values
@@ -131,27 +134,29 @@ def test_check_has_json(world):
 
 def test_check_says_that_self_links_are_missing(scratch):
     scratch.change('self_links = "observed"\n', "")
-    assert "the diagonal of friends is missing" in scratch.stdout("check model.toml --no-time")
+    assert "self-links of friends: missing" in scratch.stdout("check model.toml --no-time")
     assert scratch.json("check model.toml --no-time")["relations"]["friends"]["missing"] == 6
 
 
 def test_check_warns_of_unsuitable_data(scratch):
-    scratch.write("visits.csv", "who,place,day,plays\nann,cafe,1,1\nbob,cafe,1,5000\nbob,gym,2,2\nann,gym,1,2\n")
+    bursts = "".join(f"u{n},p{n},{n % 4},900\n" for n in range(90))
+    scratch.write("visits.csv", f"who,place,day,plays\nann,cafe,1,1\nbob,cafe,1,5000\nbob,gym,2,2\n{bursts}")
     scratch.write("friends.csv", "user,friend,value\nann,bob,1\nbob,ann,1\n")
     scratch.change('"bernoulli"', '"poisson"\nobserved = "listed"')
     scratch.change("U[user, r] F", "V[user, r] F")
     result = scratch.plait("check model.toml --no-time")
     assert result.exit_code == 0
     words = [
-        "values up to 5,000",
+        "largest 5,000",
         "only the values 0 and 1",
         "no observed zeros",
         "visits shares no",
         "friends shares no",
     ]
-    lines = result.stderr.splitlines()
+    lines = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert len(lines) == len(words)
-    assert all(line.startswith("warning: ") and word in line for line, word in zip(lines, words))
+    assert all(word in line for line, word in zip(lines, words))
+    assert scratch.plait("fit model.toml -o new --max-iter 1").stderr.count("largest 5,000") == 1
     assert len(scratch.json("check model.toml --no-time")["warnings"]) == 5
 
 
@@ -171,6 +176,28 @@ def test_a_warning_is_printed_once_on_stderr(scratch):
 
 def test_fit_prints_the_result_and_next_commands(scratch):
     assert scratch.stdout(["fit", "model.toml", "-o", "new run"]) == FIT.strip("\n")
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "explained"),
+    [
+        ("ties[a, b] = A[a, r] A[b, r]\nb: a", "a,b\nn0,n1\nn0,n2\nn1,n2\nn3,n1\n", "a=n0 b=n3"),  # no self-link
+        ("ties[a, b] = A[a, r] A[b, r]\nb: a", "a,b\nn0,n1\nn0,n2\nn1,n2\n", "a=n0 b=n1"),  # all links are known
+        ("ties[a, b] = A[a, r] B[b, r]", "a,b,value\n1,3,1\n2,4,2\n", "a=1 b=4"),
+        ("ties[a] = A[a, r]", "a,value\nann,1\nbob,2\n", "a=ann"),
+        ("ties[a, b] = A[a, r] B[b, r]", "a,b,value\nann,x,0\nbob,y,0\n", None),
+    ],
+    ids=["graph", "complete", "numbers", "one index", "no links"],
+)
+def test_commands_recommended_after_a_fit_work(tmp_path, model, rows, explained):
+    world = World(tmp_path)
+    world.write("ties.csv", rows)
+    world.write("model.toml", f'model = """\n{model}\n"""\n[relations.ties]\nsource = "ties.csv"\n')
+    told = world.plait("fit model.toml -o run --rank 2 --max-iter 2 --threads 1 --seed 0").stdout
+    commands = told.partition("Next:\n")[2].splitlines()
+    found = [line.partition("ties ")[2] for line in commands if "explain" in line]
+    assert found == ([] if explained is None else [explained])
+    assert [line for line in commands if world.plait(shlex.split(line)[1:]).exit_code] == []
 
 
 def test_info_describes_a_run(world, fit):
@@ -214,7 +241,7 @@ def test_tables_go_to_files(scratch, fit, name):
 )
 def test_a_file_is_replaced_by_force_only(scratch, command, rows):
     before = scratch.read("cells.csv")
-    scratch.refuse(f"{command} cells.csv", "cells.csv: this file is there already.", "--force")
+    scratch.refuse(f"{command} cells.csv", "cells.csv: the file already exists.", "--force")
     assert scratch.read("cells.csv") == before
     assert scratch.stdout(f"{command} cells.csv --force") == f"wrote {rows} rows to cells.csv"
 
@@ -232,6 +259,21 @@ def test_text_files_are_read_with_a_header_or_named_columns(scratch):
     scratch.write("marks.csv", 'user,place,day\n"ann,gym,3\n')
     scratch.stdout("convert marks.csv marks.parquet --unquoted")
     assert pl.read_parquet(scratch.folder / "marks.parquet")["user"].to_list() == ['"ann']
+
+
+def test_null_values_and_bad_rows_are_options_of_commands_and_keys_of_configs(scratch):
+    scratch.write("raw.csv", "user,place,day,value\nann lee,gym,3,1\nfay,cafe,1,lots\nfay,cafe\nfay,-,1,NA\n")
+    done = scratch.plait("convert raw.csv clean.parquet --null-values NA,- --on-bad-rows skip")
+    assert done.exit_code == 0
+    assert done.stderr.count("rows are left out") == 1
+    assert_mentions(done.stderr, "raw.csv, line 3, column 'value'", "'lots' is not a number; 2 rows are left out")
+    rows = [("ann lee", "gym", 3, 1), ("fay", None, 1, None)]
+    assert pl.read_parquet(scratch.folder / "clean.parquet").rows() == rows
+    scratch.write("visits.csv", scratch.read("visits.csv") + "eve,gym\neve,gym,NA,1\neve,gym,3,many\n")
+    keys = 'columns = { user = "who" }\nnull_values = "NA"\non_bad_rows = "skip"'
+    scratch.write("model.toml", scratch.read("model.toml").replace('columns = { user = "who" }', keys))
+    done = scratch.plait("check model.toml --no-time")
+    assert_mentions(done.stderr, "visits.csv, line 17, column 'day'")  # a null is no name; line 16 is left out
 
 
 def test_formulas_in_names_are_escaped_by_default(scratch):
@@ -284,6 +326,15 @@ def test_top_excludes_the_cells_of_files(scratch, fit):
     exclude = [{"place": ["gym"], "day": [3]}, {"user": ["bob"]}]
     assert found == fit.top("visits", 2, per="user", exclude=exclude).to_dicts()
     assert "bob" not in {row["user"] for row in found}
+
+
+def test_top_per_entity_writes_a_file(scratch, fit):
+    command = "top run visits -k 2 --per user --output links.parquet"
+    assert scratch.stdout(command) == "wrote 12 rows to links.parquet"  # six users, one of friends only
+    assert pl.read_parquet(scratch.folder / "links.parquet").equals(fit.top("visits", 2, per="user"))
+    assert scratch.json(f"{command} --force") == {"written": "links.parquet", "rows": 12}
+    assert "already exists" in scratch.plait(command).stderr
+    assert "`escape_formulas=False` is only for" in scratch.plait(f"{command} --force --no-escape-formulas").stderr
 
 
 def test_top_says_why_there_is_no_link(scratch):
@@ -353,7 +404,7 @@ def test_evaluate_takes_a_column_of_values_and_draws_non_links(scratch):
     assert (found["links"], found["zeros"]) == (1, 1)
     scratch.write("test.csv", "user,place,day\nann lee,cafe,3\n")
     assert "roc_auc_uniform" in scratch.json("evaluate run visits test.csv --negatives 3 --seed 1")["metrics"]
-    assert "note: 14 of 14 test links are known to the fit" in scratch.stdout(
+    assert "note: 14 of 14 test links are in the training data" in scratch.stdout(
         "evaluate run visits visits.csv --value plays"
     )
 
@@ -370,9 +421,9 @@ def test_convert_writes_tables(scratch):
 @pytest.mark.parametrize(
     ("source", "target", "words"),
     [
-        ("full", "full.csv", ["2 × 3 to full.csv", "count from 0", "Zeros are left out"]),
-        ("full", "full.tns", ["2 × 3 to full.tns", "count from 1", "Zeros are left out"]),
-        ("gaps", "gaps.csv", ["2 × 2 to gaps.csv", "count from 0", "Missing cells are left out"]),
+        ("full", "full.csv", ["2 × 3 to full.csv", "count from 0", "Zeros are not written"]),
+        ("full", "full.tns", ["2 × 3 to full.tns", "count from 1", "Zeros are not written"]),
+        ("gaps", "gaps.csv", ["2 × 2 to gaps.csv", "count from 0", "Missing cells are not written"]),
         ("full", "full.npz", ["2 × 3 to full.npz"]),
     ],
 )
@@ -395,3 +446,32 @@ def test_config_and_run_may_be_in_another_folder(world, tmp_path):
     away, here = World(tmp_path), os.path.relpath(world.folder, tmp_path)
     assert away.plait(f"fit {here}/model.toml -o run --max-iter 2").exit_code == 0
     assert away.plait("resume run --max-iter 3").exit_code == 0
+
+
+def test_a_pipe_has_a_line_for_each_phase_and_the_time_includes_the_search(scratch):
+    result = scratch.plait("fit model.toml -o searched --max-iter 2 --rank elbo")
+    assert result.exit_code == 0, result.output
+    assert result.phases == ["reading", "binding", "rank search", "fit", "saving"]
+    told = scratch.json("info searched")
+    assert told["seconds"] > told["settings"]["search_seconds"] > 0
+    assert re.search(r"[\d.]+ s, [\d.]+ s of them to choose settings", result.stdout)
+    assert scratch.plait("fit model.toml -o given --max-iter 2 --rank 2").phases == [
+        "reading",
+        "binding",
+        "fit",
+        "saving",
+    ]
+    assert scratch.plait("fit model.toml -o given --max-iter 2 --rank 2 --force --json").phases == []
+
+
+def test_binary_makes_links_of_counts_and_of_repeated_rows(scratch):
+    scratch.write("plays.csv", "user,film,value\nann,Heat,7\nann,Heat,2\nbob,Heat,0\nbob,Alien,1\n")
+    text = 'model = "plays[user, film] = U[user, r] F[film, r]"\nrank = 1\n[relations.plays]\nsource = "plays.csv"\n'
+    scratch.write("plays.toml", f"{text}binary = true\n")
+    data = read_config(scratch.folder / "plays.toml").data()["plays"].data
+    assert sorted(data.rows()) == [("ann", "Heat", 1.0), ("bob", "Alien", 1.0), ("bob", "Heat", 0.0)]
+    scratch.write("plays.csv", "user,film,value\nann,Heat,7\nbob,Heat,-1\n")
+    result = scratch.plait("check plays.toml --no-time")
+    assert result.exit_code == 2
+    assert "plays.csv" in result.stderr
+    assert "line 3" in result.stderr

@@ -37,7 +37,7 @@ def test_grid_search_compares_settings_in_a_table(scratch, where):
 
 
 def test_grid_search_saves_the_best_run(scratch):
-    assert "links of visits put aside" in scratch.stdout("grid-search model.toml --rank 1,2 --seeds 2 -o best")
+    assert "held-out links of visits" in scratch.stdout("grid-search model.toml --rank 1,2 --seeds 2 -o best")
     assert len(plait.load(scratch.folder / "best").members) == 2
     scratch.stdout("resume best --max-iter 60")
     scratch.refuse("grid-search model.toml --rank 1 -o run", "--force")

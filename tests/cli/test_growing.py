@@ -10,7 +10,7 @@ def test_new_entities_are_folded_in(scratch):
     scratch.write("new.csv", NEW)
     result = scratch.plait("fold-in run new.csv --relation visits -o larger")
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("2 rows folded in; new entities: 1 of user.\nSaved in larger; bound ")
+    assert result.stdout.startswith("2 rows folded in; new entities: 1 of user.\nSaved in larger; objective ")
     scratch.write("cells.csv", "user,place,day\nzoe,park,1\n")
     assert scratch.plait("predict larger visits cells.csv").exit_code == 0
     found, run = plait.load(scratch.folder / "larger"), plait.load(scratch.folder / "run")

@@ -31,7 +31,7 @@ def test_help_lists_every_command():
 
 
 def test_help_names_exit_codes_and_completion():
-    assert "Exit codes: 0 fine; 1 it could not be done; 2 a mistake in arguments" in helped()
+    assert "Exit codes: 0 success; 1 failure; 2 invalid arguments, config or data." in helped()
     assert "--install-completion" in helped()
 
 

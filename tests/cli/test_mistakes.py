@@ -18,37 +18,37 @@ HEAD = "who,place,day,plays\n"
 
 # Old text of the config, new text, words of the message of `plait check`.
 CONFIGS = [
-    (PLAYS, 'valu = "plays"', "model.toml: [relations.visits] has no key 'valu'.|Did you mean 'value'?"),
-    ("[fit]", "[fits]", "model.toml: there is no key 'fits'.|Did you mean 'fit'?"),
-    ("max_iter = 40", 'max_iter = "40"', "model.toml: [fit] max_iter must be a whole number, got '40'."),
-    ("rank = 2", "rank = = 2", "model.toml, line 6, column 8: invalid value.|The file is TOML"),
-    ("P[place, r]", "P[place, r", "model.toml, model: the bracket of P|\n  line 1: visits|^^^^\nIndices are"),
-    ("[relations.friends]", "[relations.freinds]", "[relations.freinds] is about no relation|Did you mean 'friends'?"),
-    ("[fit]", f"{EXPOSURE}[fit]", "[exposures.V] is about no factor|Its factors are U, P, D, F."),
-    ('"visits.csv"', '"vists.csv"', "vists.csv: there is no such file|Did you mean 'visits.csv'?"),
+    (PLAYS, 'valu = "plays"', "model.toml: [relations.visits]: unknown key 'valu'.|Did you mean 'value'?"),
+    ("[fit]", "[fits]", "model.toml: unknown key 'fits'.|Did you mean 'fit'?"),
+    ("max_iter = 40", 'max_iter = "40"', "model.toml: [fit] `max_iter` must be an integer, got '40'."),
+    ("rank = 2", "rank = = 2", "model.toml, line 6, column 8: invalid value.|The file must be TOML"),
+    ("P[place, r]", "P[place, r", "model.toml, model: the bracket of P|\n  line 1: visits|^^^^\nWrite indices"),
+    ("[relations.friends]", "[relations.freinds]", "[relations.freinds] is not a relation|Did you mean 'friends'?"),
+    ("[fit]", f"{EXPOSURE}[fit]", "[exposures.V] is not a factor|The factors are U, P, D, F."),
+    ('"visits.csv"', '"vists.csv"', "vists.csv: the file does not exist|Did you mean 'visits.csv'?"),
     ('"who"', '"how"', "visits.csv: there is no column 'how'|Did you mean 'who'?|`columns={'user': …}`"),
-    ('"bernoulli"', '"bernouli"', "model.toml: [relations.friends]: `likelihood` 'bernouli'|Did you mean 'bernoulli'?"),
+    ('"bernoulli"', '"bernouli"', "model.toml: [relations.friends]: `likelihood` is unknown|Did you mean 'bernoulli'?"),
     (PLAYS, f'{PLAYS}\nlikelihood = "bernoulli"', "visits.csv, line 2, column 'plays': the value is 3|=\"poisson\"`"),
-    ("rank = 2", 'rank = "aut"', "model.toml: rank must be|\"auto\"|got 'aut'."),
-    (PLAYS, f'{PLAYS}\nquery = "SELECT"', "model.toml: [relations.visits]: `query`|visits.csv|It takes kind"),
+    ("rank = 2", 'rank = "aut"', "model.toml: `rank` must be|\"auto\"|got 'aut'."),
+    (PLAYS, f'{PLAYS}\nquery = "SELECT"', "model.toml: [relations.visits]: `query`|visits.csv|Its options are kind"),
     ("[fit]", "[fit.prior]\nconcentration = 0\n[fit]", "model.toml: [fit.prior]: `concentration`|got 0."),
-    ("[fit]", '[entities]\nusr = ["zoe"]\n[fit]', "`entities` names 'usr'|Did you mean 'user'?"),
-    (PLAYS, HIDDEN, "gone.csv, line 4, column 'place': 'bar' is no entity of axis place|`entities={'place': …}`"),
-    (PLAYS, f'{PLAYS}\nmissing = "friends.csv"', "friends.csv: column 'friend' is no index|among 'who', 'place'"),
+    ("[fit]", '[entities]\nusr = ["zoe"]\n[fit]', "`entities`: 'usr' is not an axis|Did you mean 'user'?"),
+    (PLAYS, HIDDEN, "gone.csv, line 4, column 'place': 'bar' is not an entity of axis place|`entities={'place': …}`"),
+    (PLAYS, f'{PLAYS}\nmissing = "friends.csv"', "friends.csv: column 'friend' is not part|columns but 'who', 'place'"),
     ("D[day, r]", "D[day, r] V[user, place]\x00default = 1", "been.csv, line 3, column 'value': the exposure is -1."),
     ("D[day, r]", "D[day, r] V[user, place]\x00", "been.csv: the table lists 2 of 18 cells.|`default=1.0`"),
-    ("[fit]", '[titles]\nplaec = "places.csv"\n[fit]', "`titles` names 'plaec'|Did you mean 'place'?"),
-    ("[fit]", '[titles]\nplace = "several.csv"\n[fit]', "several.csv: which column|'a', 'b', 'c'|place and title"),
+    ("[fit]", '[titles]\nplaec = "places.csv"\n[fit]', "`titles`: 'plaec' is not an axis|Did you mean 'place'?"),
+    ("[fit]", '[titles]\nplace = "several.csv"\n[fit]', "several.csv: the column of|'a', 'b', 'c'|place and title"),
 ]  # fmt: skip
 
 # The rows of visits.csv, words of the message of `plait check` and `plait fit`.
 FILES = [
-    ("", "visits.csv: the file is empty.|at least a line with the names of its columns"),
+    ("", "visits.csv: the file is empty.|at least a header line"),
     (f"{HEAD}ann,cafe,1,3\nbob,cafe,2,many\n", "visits.csv, line 3, column 'plays': 'many' is not a number.|such as 3"),
-    (f"{HEAD}ann,cafe,1,3\nbob,cafe\n", "visits.csv, line 3: 2 fields, but the file has 4 columns|Add what is missing"),
-    (f"{HEAD}ann,cafe,1,3\n\nbob,cafe,2,-1\n", "visits.csv, line 4, column 'plays': the value is -1.|0 or more"),
+    (f"{HEAD}ann,cafe,1,3\nbob,cafe\n", "visits.csv, line 3: 2 fields, but the file has 4 columns|Add the missing"),
+    (f"{HEAD}ann,cafe,1,3\n\nbob,cafe,2,-1\n", "visits.csv, line 4, column 'plays': the value is -1|at least 0"),
     (f"{HEAD}ann,cafe,1,\n", "visits.csv, line 2, column 'plays': the value is missing.|`missing`"),
-    (f"{HEAD}ann,cafe,1,1\n,cafe,2,1\n", "visits.csv, line 3, column 'who': the label is missing.|remove the row"),
+    (f"{HEAD}ann,cafe,1,1\n,cafe,2,1\n", "visits.csv, line 3, column 'who': the name of the entity is|remove the row"),
     (f"{HEAD}ann,cafe,1,3\nbob,cafe,1,1\nann,cafe,1,2\n", "visits.csv, lines 2 and 4|user='ann'|=\"sum\"`"),
 ]  # fmt: skip
 
@@ -64,82 +64,86 @@ TABLES = {
     "twice.csv": "place,title\ngym,x\ncafe,y\ngym,z\n",
     "later.csv": f"{HEAD}ann lee,gym,1,3\nbob,cafe,1,2\nzoe,gym,2,1\n",
     "known.csv": "user,friend\nann lee,bob\n",
+    "noted.csv": "user,friend,note\nzoe,bob,old\n",
     "empty.csv": HEAD,
     "gone.csv": "place,day\ncafe,1\n\nbar,1\n",
     "been.csv": "user,place,value\nann lee,cafe,0.5\nbob,gym,-1\n",
 }
-NO_FILE = "qqqqqqqq.csv: there is no such file in the current folder.|Check the path."
-NO_RUN = "nowhere: there is no such folder.|Name a run"
-BOUNDS = "bounds compare under one adapt_prior only"
-UNKNOWN = "--new-entities: 'freinds' is no relation|Did you mean 'friends'?"
-TWICE = "--new-entities gives rows of visits twice."
-STRANGER = "strange.csv, line 3, column 'user': 'zoe' is no entity"
+NO_FILE = "qqqqqqqq.csv: the file does not exist in the current folder.|Check the path."
+NO_RUN = "nowhere: the folder does not exist.|a saved run"
+BOUNDS = "cannot compare several values of `adapt_prior`"
+UNKNOWN = "`new-entities`: 'freinds' is not a relation|Did you mean 'friends'?"
+TWICE = "`new-entities` is given twice for visits."
+STRANGER = "strange.csv, line 3, column 'user': 'zoe' is not an entity"
 WORDS = "places.csv, column 'place': the ids are strings"
 HELD = "later.csv, line 2: user='ann lee', place='gym', day=1 has no new entity|`update`"
 
 COMMANDS = {
-    "check nothing.toml": "there is no file 'nothing.toml'.|Give the path of a TOML file",
+    "check nothing.toml": "the file 'nothing.toml' does not exist.|Give the path of a TOML file",
     "check run": "'run' is a folder.|Give the path of a TOML file",
-    "check model.toml --dask 8 --no-time": "--dask needs a measured sweep",
-    "check model.toml --dask 0": "--dask is 0",
-    "fit model.toml -o new --rank many": "--rank is 'many'.|--rank 10|--rank r=10|--rank auto",
+    "check model.toml --dask 8 --no-time": "`dask` requires a measured sweep",
+    "check model.toml --dask 0": "`dask` must be at least 1, got 0",
+    "fit model.toml -o new --rank many": "`rank` must be an integer|got 'many'.|--rank 10|--rank r=10|--rank auto",
     "grid-search model.toml --rank 1,2 --adapt-prior factor,component --by elbo": BOUNDS,
     "info nowhere": NO_RUN,
     "resume nowhere": NO_RUN,
-    "top . visits": ".: this is no run of Plait: it has no manifest.json.|Name a run",
-    "top run visit": "the model has no relation visit.|Did you mean visits? It has visits, friends.",
-    "top run visits --given usr=bob": "'usr' is no index of visits.|Did you mean 'user'?",
-    "top run visits --given bob": "'bob' does not say which index it is.|user=bob",
+    "top . visits": ".: this is not a run of Plait: manifest.json is missing.|a saved run",
+    "top run visit": "the model has no relation visit.|Did you mean visits? The model has visits, friends.",
+    "top run visits --given usr=bob": "'usr' is not an index of visits.|Did you mean 'user'?",
+    "top run visits --given bob": "'bob' has no index.|user=bob",
     "top run visits --given user=bob --given user=cem": "user is given twice: 'bob' and 'cem'.",
-    "top run visits --given day=monday": "day: 'monday' is not a whole number",
+    "top run visits --given day=monday": "day: 'monday' is not an integer",
     "top run visits --exclude qqqqqqqq.csv": NO_FILE,
-    "top run friends --exclude cells.csv": "cells.csv: columns 'place', 'day' are no index|among 'user', 'friend'",
-    "top run visits --no-escape-formulas": "--no-escape-formulas is for tables in files.",
-    "top run visits -o x.parquet --no-escape-formulas": "`escape_formulas=False` is for .csv, .tsv",
+    "top run friends --exclude cells.csv": "cells.csv: columns 'place', 'day' are not part|but 'user', 'friend'",
+    "top run visits --no-escape-formulas": "`no-escape-formulas` requires a file.",
+    "top run visits -o x.parquet --no-escape-formulas": "`escape_formulas=False` is only for .csv, .tsv",
     "top run visits --new-entities later.csv": HELD,
     "top run visits --new-entities freinds=later.csv": UNKNOWN,
     "top run visits --new-entities later.csv --new-entities visits=later.csv": TWICE,
-    "explain run visits user=bbo place=gym day=3": "index 'user': 'bbo' is no entity of axis user|Did you mean 'bob'?",
+    "explain run visits user=bbo place=gym day=3": "index 'user': 'bbo' is not an entity|Did you mean 'bob'?",
     "explain run visits user=bob place=gym": "there is no index 'day'|visits needs user, place, day.",
-    "explain run visits user=bob place=gym day=3 --exact --missing": "--exact and --missing|Give one of them.",
+    "explain run visits user=bob place=gym day=3 --exact --missing": "`exact` and `missing` exclude|Remove one of",
     "predict run visits qqqqqqqq.csv": NO_FILE,
     "predict run friends cells.csv": "cells.csv: there is no column 'friend'|friends needs user, friend.",
     "predict run visits strange.csv": f'{STRANGER}|`handle_unknown="prior"`',
-    "predict run visits nohead.csv --columns user,place,day": "nohead.csv, line 2, column 'user': 'zoe' is no entity",
-    "predict run visits words.txt --columns user,place": "words.txt, line 1: 3 fields, but `columns` names 2.",
-    "predict run visits x.parquet --no-header": "`header` says nothing about x.parquet.|It takes kind",
+    "predict run visits nohead.csv --columns user,place,day": "nohead.csv, line 2, column 'user': 'zoe' is not",
+    "predict run visits words.txt --columns user,place": "words.txt, line 1: 3 fields, but `columns` has 2 names.",
+    "predict run visits x.parquet --no-header": "`header` is not an option for x.parquet.|Its options are kind",
     "predict run visits cells": 'cells|`kind="csv"`',
-    "predict run visits cells --kind cvs": "`kind` is 'cvs'.",
-    "predict run visits later.csv --new-entities empty.csv": "`new_entities` names no new entity.|Leave it out.",
+    "predict run visits cells --kind cvs": "`kind` must be a known ending, got 'cvs'.",
+    "predict run visits later.csv --new-entities empty.csv": "`new_entities` contains no new entity.|Remove it.",
     "evaluate run visits worded.csv": "worded.csv: column 'times' is not used|`value='times'`",
     "evaluate run visits test.csv --known test.csv --known worded.csv": "worded.csv: column 'times' is not used",
     "evaluate run visits test.csv --value plaid": "test.csv: there is no column 'plaid'|Did you mean 'plays'?",
-    "evaluate run visits negative.csv": "negative.csv, line 2, column 'value': the value is -1.|0 or more",
+    "evaluate run visits negative.csv": "negative.csv, line 2, column 'value': the value is -1|at least 0",
     "evaluate run visits strange.csv": f"{STRANGER}|Remove the row.",
     "convert qqqqqqqq.csv x.parquet": NO_FILE,
-    "convert mysql://x x.csv": "mysql://x: mysql:// cannot be read.|sqlite:// and postgresql://",
-    "convert x.npz y.parquet --no-escape-formulas": "`escape_formulas` says nothing about",
-    "report run --test test.csv": "of which relation is the test? There are visits, friends.",
-    "report run --relation visits": "says what a test is of, but there is none",
+    "convert mysql://x x.csv": "mysql://x: mysql:// cannot be read.|sqlite:// or postgresql://",
+    "convert x.npz y.parquet --no-escape-formulas": "`escape_formulas` is not an option for",
+    "report run --test test.csv": "the relation of the test is missing.|the relations are visits, friends.",
+    "report run --relation visits": "is given without `test`",
     "report run --test none.csv --relation visits": "none.csv",
     "report run --test test.csv --relation visit": "visits",
-    "report run -o .": "this file is there already",
-    "set-titles run plaec=places.csv": "`titles` names 'plaec'|Did you mean 'place'?",
-    "set-titles run places.csv": "'places.csv' does not say whose titles|Write AXIS=FILE",
-    "set-titles run place=": "'place=' does not say whose titles",
+    "report run -o .": "the file already exists",
+    "set-titles run plaec=places.csv": "`titles`: 'plaec' is not an axis|Did you mean 'place'?",
+    "set-titles run places.csv": "expected AXIS=FILE, got 'places.csv'.",
+    "set-titles run place=": "expected AXIS=FILE, got 'place='.",
     "set-titles run place=a.csv place=b.csv": "place is given twice: 'a.csv' and 'b.csv'.",
-    "set-titles run place=nowhere.csv": "nowhere.csv: there is no such file",
+    "set-titles run place=nowhere.csv": "nowhere.csv: the file does not exist",
     "set-titles nowhere place=places.csv": NO_RUN,
     "set-titles run user=places.csv": "places.csv, column 'place': no id is an entity of axis user|'cafe'",
     "set-titles run day=places.csv": f"{WORDS}|axis day has integers|Convert them",
     "set-titles run day=places.csv --id yaer": "places.csv: there is no column 'yaer'|Did you mean 'year'?",
-    "set-titles run place=several.csv": "several.csv: which column|'a', 'b', 'c'|place and title",
-    "set-titles run place=twice.csv": "twice.csv, lines 2 and 4, column 'place': 'gym' has two titles|remove one",
-    "set-titles run place=x.npz": "x.npz: this is an array, but titles are a table.",
+    "set-titles run place=several.csv": "several.csv: the column of titles|'a', 'b', 'c'|place and title",
+    "set-titles run place=twice.csv": "twice.csv, lines 2 and 4, column 'place': 'gym' has two titles|Remove one",
+    "set-titles run place=x.npz": "x.npz: expected a table of titles, got an array.",
     "fold-in run later.csv -r visits -o x": HELD,
-    "fold-in run later.csv -o x": "1 tables of rows, and 0 different relations.|--relation visits",
-    "update run known.csv -r friends -o x": "known.csv, line 2: user='ann lee', friend='bob' is a known link|fit again",
-    "update run later.csv -r visits -o run": "run: this folder holds a run already.|plait resume run|--force",
+    "fold-in run friends.csv -r visits -o x": "friends.csv: there is no column 'place'|the columns user, place, day.",
+    "update run cells.csv -r friends -o x": "cells.csv: there is no column 'friend'|the columns user, friend.",
+    "fold-in run noted.csv -r friends -o x": "noted.csv: column 'note' is not used|Remove it from the file",
+    "fold-in run later.csv -o x": "1 table and 0 relations are given|--relation",
+    "update run known.csv -r friends -o x": "known.csv, line 2: user='ann lee', friend='bob' is already|fit again",
+    "update run later.csv -r visits -o run": "run: this folder already contains a run.|plait resume run|--force",
 }  # fmt: skip
 
 
@@ -202,9 +206,9 @@ def test_explain_does_not_fit_again_to_other_data(scratch):
     command = "explain {} visits user=bob place=gym day=1 --exact"
     result = scratch.plait(command.format("own"))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "model.toml: the data are not what the run was fitted to" in result.stderr
+    assert "model.toml: the data have changed since the fit" in result.stderr
     plait.load(scratch.folder / "own").save(scratch.folder / "mine")
-    scratch.refuse(command.format("mine"), "mine: this run was not made by `plait fit`", "plait.load('mine')")
+    scratch.refuse(command.format("mine"), "mine: `plait fit` did not make this run", "plait.load('mine')")
 
 
 def test_an_error_as_json_has_parts(mistaken):
@@ -220,7 +224,7 @@ def test_an_error_as_json_has_parts(mistaken):
 
 def test_the_config_and_the_command_line_have_one_message(scratch):
     scratch.change('adapt_prior = "factor"', "")  # which is for VB
-    first = scratch.refuse("fit model.toml -o new --method em --prune", '`prune` is for `method="vb"` only')
+    first = scratch.refuse("fit model.toml -o new --method em --prune", '`prune` requires `method="vb"`')
     scratch.change("seed = 0", 'method = "em"\nprune = true')
     assert scratch.refuse("check model.toml") == first
 
@@ -244,4 +248,4 @@ def test_an_empty_name_is_not_the_current_folder(world, command):
 def test_a_config_in_another_folder_names_files_from_here(scratch):
     (scratch.folder / "sub").mkdir()
     scratch.write("sub/model.toml", scratch.read("model.toml"))
-    scratch.refuse("check sub/model.toml", "sub/visits.csv: there is no such file in 'sub'.\n")
+    scratch.refuse("check sub/model.toml", "sub/visits.csv: the file does not exist in 'sub'.\n")

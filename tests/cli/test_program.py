@@ -44,8 +44,8 @@ def test_ctrl_c_saves_the_run_and_names_resume(scratch):
     wait_for_sweeps(scratch.folder / "stopped")
     process.send_signal(signal.SIGINT)
     code, out, err = finished(process)
-    sweeps = int(re.search(r"ended      interrupted after (\d+) sweeps; this is the fit so far.\n", out)[1])
-    assert (code, err) == (1, "")
+    sweeps = int(re.search(r"ended      interrupted after (\d+) sweeps; the result is the fit so far.\n", out)[1])
+    assert (code, err) == (1, "reading …\nbinding …\nfit …\nsaving …\n")
     assert out.endswith("saved      stopped\n\nNext:\n  plait resume stopped\n")
     assert manifest(scratch.folder / "stopped")["members"][0]["history"][-1][0] == sweeps
     assert scratch.plait(f"resume stopped --max-iter {sweeps + 2}").exit_code == 0
@@ -61,7 +61,7 @@ def test_a_run_interrupted_in_the_warm_up_is_resumed(scratch, monkeypatch):
     result = scratch.plait("fit model.toml -o stopped")
     monkeypatch.undo()
     assert (result.exit_code, result.stderr) == (1, "")
-    assert "\nended      interrupted in the warm-up; this is the" in result.stdout
+    assert "\nended      interrupted in the warm-up; the result is the" in result.stdout
     assert result.stdout.endswith("saved      stopped\n\nNext:\n  plait resume stopped\n")
     assert "interrupted in the warm-up" in scratch.stdout("info stopped")
     assert scratch.json("info stopped")["sweeps"] == 0
@@ -76,7 +76,7 @@ def test_ctrl_c_while_files_are_read_saves_nothing(scratch, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("plait.config.Config.data", interrupted)
-    scratch.refuse("fit model.toml -o new", "interrupted.\nNothing was saved.", code=1)
+    scratch.refuse("fit model.toml -o new", "interrupted.\nNothing is saved.", code=1)
     assert not (scratch.folder / "new").exists()
     scratch.refuse("check model.toml", "interrupted.", code=1)
 
@@ -132,8 +132,8 @@ DISK = {
     PermissionError(errno.EACCES, "Permission denied", "/root/x"): (1, "permission denied (/root/x).\n"),
     OSError(errno.ENOSPC, "No space left", "x"): (1, "the disk is full (x).\n"),
     OSError(errno.EIO, "Input/output error"): (1, "Input/output error."),
-    FileNotFoundError(errno.ENOENT, "No such file", "x.csv"): (2, "there is no file 'x.csv'.\n"),
-    MemoryError(): (1, "there is not enough memory.\n"),
+    FileNotFoundError(errno.ENOENT, "No such file", "x.csv"): (2, "the file 'x.csv' does not exist.\n"),
+    MemoryError(): (1, "not enough memory.\n"),
     plait.errors.FitError("the bound is nan."): (1, "the bound is nan."),
     plait.errors.StorageError("run: damaged."): (2, "run: damaged."),
     plait.errors.DataError("x.csv: empty."): (2, "x.csv: empty."),

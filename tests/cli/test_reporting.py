@@ -22,7 +22,7 @@ def test_it_writes_a_page_and_says_where(scratch):
 
 def test_a_file_that_is_there_is_replaced_only_by_force(scratch):
     scratch.write("page.html", "mine")
-    scratch.refuse("report run -o page.html", "this file is there already", "--force")
+    scratch.refuse("report run -o page.html", "the file already exists", "--force")
     assert (scratch.folder / "page.html").read_text() == "mine"
     assert scratch.json("report run -o page.html --force") == {
         "written": "page.html",
@@ -38,11 +38,25 @@ def test_a_test_is_read_as_evaluate_reads_it(scratch):
     assert "2 test links, 2 test zeros (test.csv)" in page
 
 
+@pytest.mark.budget(5)
 def test_its_commands_make_the_run_again(scratch):
     first = plait.load(scratch.folder / "run")
     scratch.stdout("report run")
     page = html.unescape(scratch.read("report.html"))
-    fit = re.search(r"^plait fit .*$", re.sub(r"<[^>]+>", "", page), re.MULTILINE)[0]
-    result = scratch.plait([*shlex.split(fit)[1:], "--force"])
-    assert result.exit_code == 0, result.output
+    lines = re.findall(r"^plait [a-z].*$", re.sub(r"<[^>]+>", "\n", page), re.MULTILINE)
+    assert [line.split()[1] for line in lines] == ["train-test-split", "fit", "report", "fit", "report"]
+    for line in lines:
+        result = scratch.plait([*shlex.split(line)[1:], "--force"])
+        assert result.exit_code == 0, result.output
     assert plait.load(scratch.folder / "run").objective == first.objective
+
+
+@pytest.mark.budget(5)
+def test_the_command_of_a_report_with_a_test_makes_it_again(scratch):
+    scratch.write("a test.csv", scratch.read("test.csv").replace("plays", "n"))
+    scratch.plait(["report", "run", "--test", "a test.csv", "--relation", "visits", "--value", "n"])
+    page = scratch.read("report.html")
+    (line,) = re.findall(r"^plait report .*$", re.sub(r"<[^>]+>", "\n", html.unescape(page)), re.MULTILINE)
+    assert line == "plait report run --test 'a test.csv' --relation visits --value n"
+    assert scratch.plait([*shlex.split(line)[1:], "--force"]).exit_code == 0
+    assert scratch.read("report.html") == page

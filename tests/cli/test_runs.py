@@ -25,7 +25,7 @@ def test_options_of_the_command_line_win_over_the_file(scratch):
 
 def test_a_run_is_replaced_by_force_only(scratch):
     before = loaded(scratch).objective
-    scratch.refuse("fit model.toml -o run --seed 5", "run: this folder holds a run already.\n", "--force")
+    scratch.refuse("fit model.toml -o run --seed 5", "run: this folder already contains a run.\n", "--force")
     assert loaded(scratch).objective == before
     assert scratch.plait("fit model.toml -o run --seed 5 --force").exit_code == 0
     assert loaded(scratch).seed == 5
@@ -34,7 +34,7 @@ def test_a_run_is_replaced_by_force_only(scratch):
 def test_a_folder_with_other_things_is_never_replaced(scratch):
     (scratch.folder / "mine").mkdir()
     scratch.write("mine/thesis.txt", "words")
-    scratch.refuse("fit model.toml -o mine --force", "this folder holds other things, such as 'thesis.txt'")
+    scratch.refuse("fit model.toml -o mine --force", "this folder contains other files, such as 'thesis.txt'")
     assert [path.name for path in (scratch.folder / "mine").iterdir()] == ["thesis.txt"]
 
 
@@ -55,10 +55,10 @@ def test_resume_remembers_options_of_the_command_line(scratch):
 
 
 def test_resume_says_when_nothing_is_left_to_do(scratch):
-    assert scratch.stdout("resume run").startswith("run: nothing left to do: it stopped after 40 sweeps; ")
-    assert scratch.stdout("resume run --max-iter 5").endswith("Go further with --max-iter 80.")  # not 10, which is done
+    assert scratch.stdout("resume run").startswith("run: nothing to resume: it stopped after 40 sweeps: ")
+    assert scratch.stdout("resume run --max-iter 5").endswith("Continue with --max-iter 80.")  # not 10, which is done
     scratch.plait("resume run --max-iter 1000")
-    assert scratch.stdout("resume run --max-iter 1000").startswith("run: nothing left to do: it converged: sweep ")
+    assert scratch.stdout("resume run --max-iter 1000").startswith("run: nothing to resume: it converged after ")
 
 
 def test_resume_of_a_finished_run_that_is_damaged_says_so(scratch):
@@ -67,8 +67,8 @@ def test_resume_of_a_finished_run_that_is_damaged_says_so(scratch):
 
 
 def test_a_run_without_sweeps_is_resumed(scratch):
-    assert "ended      no sweep was asked for" in scratch.stdout("fit model.toml -o zero --max-iter 0")
-    assert scratch.stdout("resume zero").endswith("\nGo further with --max-iter 2.")
+    assert "ended      no sweeps: `max_iter` is 0" in scratch.stdout("fit model.toml -o zero --max-iter 0")
+    assert scratch.stdout("resume zero").endswith("\nContinue with --max-iter 2.")
     assert scratch.json("resume zero --max-iter 2")["sweeps"] == 2
 
 
@@ -79,7 +79,7 @@ def test_resume_goes_on_after_a_crash(scratch, monkeypatch):
     assert scratch.plait("fit model.toml -o crashed --every 0 --max-iter 32").exit_code == 0
     monkeypatch.undo()
     assert manifest(scratch.folder / "crashed")["stop"] is None
-    assert "not yet: this is its last checkpoint" in scratch.stdout("info crashed")
+    assert "not finished: this is the last checkpoint" in scratch.stdout("info crashed")
     assert scratch.plait("resume crashed --max-iter 40").exit_code == 0
     assert loaded(scratch, "crashed").objective == loaded(scratch).objective
 
@@ -87,7 +87,7 @@ def test_resume_goes_on_after_a_crash(scratch, monkeypatch):
 def test_resume_refuses_other_data(scratch):
     scratch.plait("fit model.toml -o own --max-iter 3")
     scratch.write("friends.csv", "user,friend\nann lee,bob\n")
-    scratch.refuse("resume own --max-iter 5", "own: the run cannot go on: its data", "plait fit")
+    scratch.refuse("resume own --max-iter 5", "own: the run cannot continue: its data", "plait fit")
 
 
 def test_resume_refuses_a_run_of_an_older_version(scratch):
@@ -99,7 +99,7 @@ def test_resume_refuses_a_run_of_an_older_version(scratch):
 
 def test_resume_refuses_a_run_made_in_python(scratch):
     loaded(scratch).save(scratch.folder / "python")
-    scratch.refuse("resume python", "python: this run was not made by `plait fit`", "init='python'")
+    scratch.refuse("resume python", "python: `plait fit` did not make this run", "init='python'")
     assert scratch.plait("predict python visits cells.csv").exit_code == 0
 
 
@@ -129,7 +129,7 @@ def test_every_command_takes_a_run_in_one_file(scratch):
     assert made.exit_code == 0, made.output
     assert (scratch.folder / "model.plait").is_file()
     assert "plait top model.plait visits" in made.stdout
-    scratch.refuse("fit model.toml -o model.plait --max-iter 5", "model.plait: this file holds a run already.")
+    scratch.refuse("fit model.toml -o model.plait --max-iter 5", "model.plait: this file already contains a run.")
     scratch.stdout("fit model.toml -o model.plait --max-iter 5 --force")
     scratch.stdout("resume model.plait --max-iter 8")
     assert plait.load(scratch.folder / "model.plait").history[-1].sweep == 8

@@ -58,7 +58,7 @@ def test_commands_show_titles_next_to_names(world, run):
     assert [cell["day_title"] for cell in cells] == ["301", "101"]
     assert "None" not in run.stdout("predict run visits cells.csv")
     words = run.stdout(["explain", "run", "visits", "user=ann lee", "place=gym", "day=3"])
-    assert words.startswith('Why visits(user=ann lee, place=gym "</script>", day=3 "301")?')
+    assert words.startswith('visits(ann lee, gym "</script>", 3 "301")\n')
     explained = run.json(["explain", "run", "visits", "user=ann lee", "place=gym", "day=3"])
     assert explained["titles"] == {"place": "</script>", "day": "301"}
     assert "titles     place 2 of 3, day 2 of 3" in run.stdout("info run")

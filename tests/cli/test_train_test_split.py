@@ -71,6 +71,25 @@ def test_a_fit_of_the_written_config_is_the_fit_of_the_split(folder, arguments, 
     assert found.exit_code == 0, found.output
 
 
+def test_the_test_named_as_hidden_makes_the_same_fit(folder):
+    numbered = pl.read_csv("the visits.csv").with_columns(pl.col("who").str.strip_prefix("u"))  # text: one is "zoe"
+    numbered.write_csv("the visits.csv")
+    assert run("-o", "s", "--relation", "visits", "--fraction", 0.1, "--seed", 3, "--by", "links").exit_code == 0
+    assert pl.read_csv("s/test.csv").schema["user"].is_integer()
+    (folder / "hidden.toml").write_text(CONFIG.replace('value = "n"\n', 'value = "n"\nhidden = "s/test.csv"\n'))
+    for config, name in {"s/train.toml": "split run", "hidden.toml": "hidden run"}.items():
+        assert CliRunner().invoke(app, ["fit", config, "-o", name]).exit_code == 0
+    assert plait.load("hidden run").objective == plait.load("split run").objective
+    visits = {"columns": {"user": "who"}, "value": "n"}
+    data = {"visits": plait.Relation(numbered, **visits), "tags": pl.read_csv("tags.csv")}
+    split = plait.train_test_split(data, "visits", model=MODEL, seed=3, fraction=0.1, by="links")
+    data["visits"] = plait.Relation(numbered, **visits, hidden=split.test)
+    fit = plait.fit(MODEL, data, rank=2, seed=0, max_iter=5, warmup=0, progress=False)
+    assert fit.objective == plait.load("hidden run").objective
+    with pytest.raises(plait.errors.DataError, match=r"'value' is not part .*\nRemove all columns but 'who', 'place'"):
+        plait.Model(MODEL).bind({**data, "visits": plait.Relation(numbered, **visits, missing=split.test)})
+
+
 def test_json_names_the_files(folder):
     found = json.loads(run("-o", "s", "--relation", "visits", "--fraction", 0.2, "--seed", 1, "--json").stdout)
     assert (found["train"], found["test"], found["relation"], found["seed"]) == (
@@ -85,8 +104,8 @@ def test_json_names_the_files(folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--fraction", 0.2], "`relation` must say which of visits, tags"),
-        (["--relation", "visits", "--by", "bogus", "--fraction", 0.2], "`by` is 'bogus'"),
+        (["--fraction", 0.2], "`relation` is missing; the relations are visits, tags"),
+        (["--relation", "visits", "--by", "bogus", "--fraction", 0.2], "`by` has an unknown value: 'bogus'"),
         (["--relation", "visits", "--by", "index=usr", "--fraction", 0.2], "usr"),
         (["--relation", "visits"], "`fraction`"),
         (["--relation", "visits", "--fraction", 0.2, "--leakage", "hide"], "`leakage` must be one of"),
@@ -105,7 +124,7 @@ def test_a_split_is_replaced_only_by_force(folder):
     before = (folder / "s" / "test.csv").read_bytes()
     refused = run(*arguments, "--seed", 2)
     assert refused.exit_code == 2
-    assert "holds a split already" in refused.stderr
+    assert "already contains a split" in refused.stderr
     assert (folder / "s" / "test.csv").read_bytes() == before
     assert run(*arguments, "--seed", 2, "--force").exit_code == 0
     assert (folder / "s" / "test.csv").read_bytes() != before

@@ -43,7 +43,7 @@ def test_a_config_finds_weights_that_info_and_check_show(scratch):
     listed(rates(40000, (40, 60), 2), "i", "k").write_csv(scratch.folder / "y.csv")
     done = scratch.plait(["fit", "sided.toml", "-o", "sided"])
     found = plait.load(scratch.folder / "sided").settings["weights"]["Y"]
-    words = f"Y {found:g} (by links of X put aside)"
+    words = f"Y {found:g} (by held-out links of X)"
     assert found < 1
     assert words in done.stdout
     assert words in scratch.stdout("info sided")

@@ -292,7 +292,7 @@ def test_a_folder_that_vanishes_costs_only_time(run, filled, numbers):
         work()
         vanish()  # between two kernels
         work(9)
-        vanish()  # before the same step is compiled for other types
+        vanish()  # before the same step is compiled for types
         wide = work(width=np.uint64)
         write = cache.replacing
 

@@ -430,10 +430,12 @@ def test_counts_and_bound_with_underflowing_entries_equal_the_log_domain(name, k
 def test_more_underflowing_entries_than_the_buffer_holds_are_counted(workers, always_cut):
     equation = replace(MATRIX, sizes={"i": 120, "j": 110}, ranks={"r": 5})
     _, underflow = equals_log_domain(equation, seeded("many"), 12_000, "poisson", workers)
-    assert underflow > workers * (kernel_call.RARE + 100)
+    assert underflow > workers * (kernel_call.RARE_POSITIONS + 100)
 
 
-@pytest.mark.parametrize("count", [kernel_call.RARE - 1, kernel_call.RARE, kernel_call.RARE + 1])
+@pytest.mark.parametrize(
+    "count", [kernel_call.RARE_POSITIONS - 1, kernel_call.RARE_POSITIONS, kernel_call.RARE_POSITIONS + 1]
+)
 def test_a_full_buffer_of_underflowing_entries_is_complete(count):
     equation = replace(MATRIX, sizes={"i": 40, "j": 40})
     step = MATRIX.step("poisson", "ij", (0, 1), bound=True)

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from plait.executors.tree_reduce import KEPT, LARGE, Room
+from plait.executors.tree_reduce import MAX_IDLE_REQUESTS, MIN_POOLED_BYTES, Room
 
-SHAPE = (LARGE // 8, 1)
+SHAPE = (MIN_POOLED_BYTES // 8, 1)
 
 
 @pytest.mark.parametrize("view", [lambda a: a, lambda a: a[5:9], lambda a: a.T[:, 1:], lambda a: a.reshape(-1)[::2]])
@@ -28,7 +28,7 @@ def test_memory_that_a_view_holds_is_not_used_again(view):
 def test_unused_memory_is_freed():
     room = Room()
     room.array(SHAPE, np.float64)
-    for _ in range(KEPT + 1):
+    for _ in range(MAX_IDLE_REQUESTS + 1):
         room.array((SHAPE[0] + 1, 1), np.float64)
     assert [block.memory.nbytes for block in room._blocks] == [8 * (SHAPE[0] + 1)]
 

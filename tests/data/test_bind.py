@@ -108,7 +108,7 @@ def bound(relation, entities=LABELS):
 def test_weights_and_cells_follow_the_definition(case, listing):
     with pytest.MonkeyPatch.context() as patch:
         if not listing:
-            patch.setattr(observed, "MOST_CELLS", -1)
+            patch.setattr(observed, "MAX_LISTED_CELLS", -1)
         x = bound(case.relation())
     M = case.weights()
     at = x.weights.at(np.array(CELLS)).reshape(SHAPE)
@@ -348,20 +348,20 @@ def test_print_summarises_the_data():
     assert str(bind(FRIENDS, {"visits": relation, "friends": LIKES})) == (
         "axes: user 4, place 2\n"
         "visits[user, place]: 4 × 2 = 8 cells\n"
-        "  observed links  1, values adding up to 3\n"
+        "  observed links  1, sum of values 3\n"
         "  observed zeros  6\n"
         "  missing cells   1\n"
-        "  unseen here     2 of 4 user\n"
-        "  duplicates      1 row added to another\n"
+        "  without links   2 of 4 user\n"
+        "  duplicates      1 row summed\n"
         "  likelihood      poisson\n"
         "  weights         0.5 - 0.5 T[user, place](1)\n"
         "friends[user, friend]: 4 × 4 = 16 cells\n"
-        "  observed links  2, values adding up to 2\n"
+        "  observed links  2, sum of values 2\n"
         "  observed zeros  4\n"
         "  missing cells   10\n"
-        "  diagonal        missing: no entity is observed with itself\n"
-        "  unseen here     1 of 4 user\n"
-        "  unseen here     1 of 4 friend\n"
+        "  self-links      missing\n"
+        "  without links   1 of 4 user\n"
+        "  without links   1 of 4 friend\n"
         "  likelihood      poisson\n"
         "  weights         m[user] m[friend] - T[user, friend](3)"
     )
@@ -381,13 +381,14 @@ VALUE, WEIGHT = "X, column 'value', row ", "X, column 'w', row "
 DATA_ERRORS = {
     "no data": (FRIENDS, {"visits": VISITS}, ["friends"]),
     "data for no relation": (FRIENDS, {"visits": VISITS, "freinds": LIKES}, ["'freinds'", "Did you mean 'friends'?"]),
-    "no dict": (MATRIX, VISITS, ["DataFrame", "dict"]),
+    "no dict": (FRIENDS, VISITS, ["DataFrame", "dict"]),
     "mixed labels": (FRIENDS, BOTH | {"friends": LIKES.assign(friend=7)}, ["friends, column 'friend'", "integers"]),
 }
 
 # data of X, words of the error
 RELATION_ERRORS = {
-    "no table": ("x.csv", ["X: ", "str"]),
+    "no file": ("x.csv", ["X: ", "x.csv: the file does not exist"]),
+    "no table": (None, ["X: ", "NoneType"]),
     "negative": (table(value=[1, -2, 3]), [VALUE + "1", "-2"]),
     "infinite": (table(value=[1, 2, np.inf]), [VALUE + "2", "inf"]),
     "value missing": (Relation(table(n=[1, np.nan, 3]), value="n"), ["X, column 'n', row 1", "missing"]),
@@ -411,7 +412,7 @@ RELATION_ERRORS = {
     ),
     "sum above 1 under bernoulli": (
         Relation(SAME_CELL, likelihood="bernoulli", duplicates="sum"),
-        ["i='a', j=1", "to 2", "bernoulli"],
+        ["i='a', j=1", "is 2", "bernoulli"],
     ),
     "unknown entity in missing": (
         Relation(table(), missing=pd.DataFrame({"i": ["a", "q"]})),
@@ -422,7 +423,7 @@ RELATION_ERRORS = {
         ["X, missing, column 'i'", "integers", "strings"],
     ),
     "no entity": (table([], []), ["axis i", "X, column 'i'", "`entities={'i': …}`"]),
-    "filled with ones": (sparse.COO.from_numpy(np.ones((2, 2)), fill_value=1.0), ["X: ", "fill value is 1"]),
+    "filled with ones": (sparse.COO.from_numpy(np.ones((2, 2)), fill_value=1.0), ["X: ", "fill value", "got 1"]),
 }
 
 

@@ -107,12 +107,12 @@ def test_a_given_factor_of_features_predicts_entities_without_links():
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"item": ["a", "a"], "x": [1, 2]}, ["row 1", "'a' stands twice"]),
+        ({"item": ["a", "a"], "x": [1, 2]}, ["row 1", "'a' occurs twice"]),
         ({"item": ["a", None], "x": [1, 2]}, ["row 1", "'item' is missing"]),
         ({"thing": ["a"], "x": [1]}, ["no column 'item'", "'thing', 'x'"]),
-        ({"item": ["a"]}, ["no column besides 'item'"]),
+        ({"item": ["a"]}, ["no columns other than 'item'"]),
         ({"item": [1], "x": [float("inf")]}, ["column 'x', row 0", "inf"]),
-        ({"item": [1], "x": [[1, 2]]}, ["column 'x'", "numbers are wanted"]),
+        ({"item": [1], "x": [[1, 2]]}, ["column 'x'", "expected text, booleans or numbers"]),
         ({"item": [], "x": []}, ["no rows"]),
     ],
 )

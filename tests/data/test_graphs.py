@@ -211,7 +211,11 @@ MISTAKES = {
         {"model": LIKES},
         ["'u1'–'u2'", "'bipartite' is 0"],
     ),
-    "three indices": (LOOSE, {"model": Model("X[i, j, k] = A[i, r] B[j, r] C[k, r]")}, ["X: ", "3 indices", "i, j, k"]),
+    "three indices": (
+        LOOSE,
+        {"model": Model("X[i, j, k] = A[i, r] B[j, r] C[k, r]")},
+        ["X: ", "the relation has 3", "i, j, k"],
+    ),
 }
 
 

@@ -224,7 +224,7 @@ def test_an_unknown_label_in_a_large_column_is_named_with_its_row(names, known, 
     axis, column = Labels.of("x", names), [known] * 150_000
     column[140_000] = unknown
     text = error_text(axis.encode, column, where="t, column 'x'")
-    assert text.startswith(f"t, column 'x', row 140000 (counting from 0): {unknown!r} is no entity of axis x")
+    assert text.startswith(f"t, column 'x', row 140000 (counting from 0): {unknown!r} is not an entity of axis x")
     marked = axis.encode(column, unknown="mark")
     assert np.flatnonzero(marked != 1).tolist() == [140_000]
     assert marked[140_000] == -1
@@ -278,11 +278,15 @@ def test_text_is_no_number():
 AXIS_ERRORS = {
     "two kinds": ([seen("s, column 'x'", ["1"]), seen(X, [1])], None, [X, "integers", "strings in s, column 'x'"]),
     "arrays of two sizes": ([array_of(3), array_of(4)], None, ["X, index 'x'", "3 entities", "4"]),
-    "table beyond the array": ([array_of(3), seen(X, [0, 3])], None, [X, "row 1", "3 is no row", "X, index 'x'"]),
+    "table beyond the array": (
+        [array_of(3), seen(X, [0, 3])],
+        None,
+        [X, "row 1", "3 is not a row number", "X, index 'x'"],
+    ),
     "names next to an array": (
         [array_of(3), seen(X, ["a"])],
         None,
-        [X, "row 0", "'a' is no row", "`entities={'x': …}`"],
+        [X, "row 0", "'a' is not a row number", "`entities={'x': …}`"],
     ),
     "declared for another size": ([array_of(3)], ["a"], ["1 names are declared", "3 entities"]),
     "declared twice": ([array_of(3)], ["a", "b", "a"], ["'a'", "twice"]),

@@ -71,7 +71,7 @@ def test_a_join_larger_than_memory_is_refused(monkeypatch):
     count = count_joined(pairs["M"], pairs["N"], [(1, 0)])
     monkeypatch.setattr(plait.fitting.validation, "memory", lambda: count * 52.0 - 1)
     with pytest.raises(
-        ParameterError, match=rf"X: M\[i, j, z\] and N\[j, k, y\] .* meet in {count:,} combinations of i, j, k"
+        ParameterError, match=rf"X: M\[i, j, z\] and N\[j, k, y\] .* with {count:,} combinations of i, j, k"
     ):
         fit_of(model, data)
     monkeypatch.setattr(plait.fitting.validation, "memory", lambda: count * 52.0)
@@ -86,7 +86,7 @@ def test_a_join_larger_than_memory_is_refused(monkeypatch):
 )
 def test_a_prior_per_entity_of_pairs_is_refused_with_a_hint_that_works(adapt_prior):
     model, data, *_ = draw("memory")
-    with pytest.raises(ParameterError, match="factor M, which remembers pairs") as error:
+    with pytest.raises(ParameterError, match="factor M, which is a factor over pairs") as error:
         fit_of(model, data, adapt_prior=adapt_prior)
     hint = eval(re.search(r"`adapt_prior=(\{.*\})`\.", str(error.value)).group(1))
     assert fit_of(model, data, adapt_prior=hint, max_iter=1).settings["adapt_prior"]["M"] == "factor"
@@ -101,7 +101,9 @@ def test_other_ways_to_adapt_work_for_pairs(adapt_prior):
 def test_a_prior_is_one_for_all_pairs():
     model, data, *_ = draw("memory")
     for shape in ((7, 6, 2), (7, 1, 1), (6, 1), (1, 1, 1, 2)):
-        with pytest.raises(ParameterError, match=r"`prior` of M: mean has shape .* M\[i, j, z\] remembers pairs"):
+        with pytest.raises(
+            ParameterError, match=r"`prior` of M: mean has shape .* M\[i, j, z\] is a factor over pairs"
+        ):
             fit_of(model, data, prior={"M": plait.Gamma(0.5, np.ones(shape))})
     fits = [fit_of(model, data, prior={"M": plait.Gamma(0.5, np.reshape([1.0, 2.0], s))}) for s in ((2,), (1, 1, 2))]
     assert fits[0].objective == fits[1].objective
@@ -112,7 +114,9 @@ def test_a_prior_is_one_for_all_pairs():
 
 def test_init_of_pairs_is_no_array():
     model, data, *_ = draw("memory")
-    with pytest.raises(ParameterError, match=r"`init` names factor M, which remembers pairs.*\n.*`init=fit`"):
+    with pytest.raises(
+        ParameterError, match=r"`init` cannot contain an array for M, which is a factor over pairs.*\n.*`init=fit`"
+    ):
         fit_of(model, data, init={"M": np.ones((7, 6, 2))})
 
 
@@ -122,5 +126,5 @@ def test_more_pairs_than_numbers_are_refused():
     text = f"X[{','.join(names)}] = M[{','.join(names)}]"
     labels = {name: range(1000) for name in names}
     data = bind(plait.Model(text), {"X": table}, labels)
-    with pytest.raises(plait.errors.DataError, match="more than can be numbered"):
+    with pytest.raises(plait.errors.DataError, match="which is too many"):
         pairs_of(data, ["M"])

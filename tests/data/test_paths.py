@@ -133,7 +133,7 @@ def test_every_kind_of_relation_gives_the_same_table():
         Relation(np.triu(links), indices=names),
         Relation(coo_array(links), indices=names),
     ):
-        assert plait.evidence.paths(given, 3).equals(expected), type(given)
+        assert pl.DataFrame(plait.evidence.paths(given, 3)).equals(expected), type(given)
     for given in (table, links, graph):
         assert plait.evidence.paths(given, 3, model=str(FRIENDS)).equals(expected)
 
@@ -203,8 +203,8 @@ TWO = Model("f[a, b] = A[a, r] B[b, r]\ng[c, d] = C[c, r] D[d, r]")
 @pytest.mark.parametrize(
     ("data", "options", "words"),
     [
-        (ITEMS, {"length": 4}, ["`length` is 4"]),
-        (ITEMS, {"model": LIKES}, ["`length` is 2", "user and item", "`length=3`"]),
+        (ITEMS, {"length": 4}, ["`length` must be 2 or 3, got 4"]),
+        (ITEMS, {"model": LIKES}, ["`length=2` requires one axis", "user and item", "`length=3`"]),
         (ITEMS, {"length": 3}, ["user and item", "`model`"]),
         (Relation(np.ones((2, 3)), indices=("user", "item")), {}, ["user and item", "`model`"]),
         (ITEMS.with_columns(day=1), {}, ["two indices", "3: user, item, day"]),
@@ -221,5 +221,5 @@ def test_bad_arguments_are_refused(data, options, words):
 
 def test_more_pairs_than_memory_holds_are_refused(monkeypatch):
     monkeypatch.setattr(module, "memory", lambda: 1e4)
-    with pytest.raises(DataError, match=r"more than [\d,]+ pairs are joined by paths of length 3.*\n.*take `length=2`"):
+    with pytest.raises(DataError, match=r"more than [\d,]+ pairs have paths of length 3.*\n.*use `length=2`"):
         plait.evidence.paths(GRAPHS["karate"], 3, model=FRIENDS)

@@ -34,7 +34,7 @@ OPTIONS = {
     "columns a string": ({"columns": "user"}, ["{'user': 'id'}"]),
     "missing no table": ({"missing": {"user": ["a"]}}, ["dict"]),
     "ignore a string": ({"ignore_columns": "plays"}, ["['plays']"]),
-    "strip no bool": ({"strip": 1}, ["is 1", "True or False"]),
+    "strip no bool": ({"strip": 1}, ["got 1", "True or False"]),
     "self_links": ({"self_links": "observd"}, ["'observd'", "Did you mean 'observed'?"]),
 }
 
@@ -45,7 +45,7 @@ def test_a_bad_option_is_refused(name):
     assert_mentions(error_text(Relation, TABLE, **options), f"`{next(iter(options))}`", *words)
 
 
-@pytest.mark.parametrize("data", ["visits.csv", {"user": [1]}, [[1, 2]], None, pd.Series([1]), Relation(TABLE)])
+@pytest.mark.parametrize("data", [[[1, 2]], None, pd.Series([1]), Relation(TABLE)])
 def test_data_that_are_neither_table_nor_array_are_refused(data):
     assert type(data).__name__ in error_text(Relation, data)
     if not isinstance(data, Relation):
@@ -76,8 +76,8 @@ READ_ERRORS = {
     "one column for two indices": (Relation(TABLE, columns={"user": "place"}), ["'place'", "twice"]),
     "columns for no index": (Relation(TABLE, columns={"usr": "user"}), ["'usr'", "Did you mean 'user'?"]),
     "indices of another relation": (Relation(TABLE, indices=("user", "day")), ["user, day", "user, place"]),
-    "wrong number of dimensions": (Relation(np.ones((2, 2, 2))), ["3 dimensions", "2 indices"]),
-    "wrong number of dimensions, sparse": (Relation(scipy.sparse.coo_array(np.ones(2))), ["1 dimension", "2 indices"]),
+    "wrong number of dimensions": (Relation(np.ones((2, 2, 2))), ["3 dimensions", "expected 2"]),
+    "wrong number of dimensions, sparse": (Relation(scipy.sparse.coo_array(np.ones(2))), ["1 dimension", "expected 2"]),
     "array of strings": (Relation(np.array([["a"]])), ["<U1"]),
     "ignored column missing": (
         Relation(TABLE, value="plays", ignore_columns=["dya"]),
@@ -125,9 +125,9 @@ def test_print_shows_data_and_options():
     assert str(relation) == (
         "Relation: table of 2 rows, columns 'user', 'place', 'plays'\n"
         "  columns     place = spot\n"
-        "  observed    zeros weigh 0.1, links 1\n"
+        "  observed    zeros have weight 0.1, links 1\n"
         "  missing     1 table of hidden cells\n"
-        "  unseen      zero: an entity that occurs only elsewhere is zeros here\n"
+        "  unseen      zero: entities without links in this relation are zeros\n"
         "  likelihood  poisson\n"
         "  weight      2.0"
     )

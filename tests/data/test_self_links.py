@@ -54,7 +54,7 @@ def test_one_self_link_makes_all_of_them_observed(kind):
     relation = kinds(X)[kind]
     np.testing.assert_array_equal(weights(relation), np.ones((6, 6)))
     assert bound(relation).self_links == "observed"
-    assert "diagonal        observed: self-links are cells like all others" in str(bound(relation))
+    assert "self-links      observed" in str(bound(relation))
 
 
 def test_the_option_decides_about_the_diagonal():
@@ -103,7 +103,10 @@ def test_other_relations_have_no_diagonal():
 def test_a_diagonal_of_a_relation_that_has_none_is_refused():
     plain = plait.Model("X[a, b] = A[a, r] B[b, r]")
     text = error_text(bound, plait.Relation(graph(), self_links="observed"), model=plain)
-    assert_mentions(text, "X: ", "`self_links` is 'observed'", "no diagonal")
+    assert_mentions(text, "X: ", "`self_links` is 'observed'", "cannot have self-links")
+    triples = plait.Model("X[a, k, b] = A[a, r] K[k, r] B[b, r]; b: a")
+    text = error_text(bound, plait.Relation(np.ones((3, 2, 3)), self_links="missing"), model=triples)
+    assert_mentions(text, "`self_links` is 'missing'", "more than two indices", "Put the self-links into `missing`")
 
 
 @pytest.mark.parametrize("by", ["cells", "links", "thinned_links", ("index", "a")], ids=str)

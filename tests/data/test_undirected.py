@@ -144,7 +144,7 @@ SPARSE = scipy.sparse.coo_array(([1.0, 2.0], ([0, 1], [1, 0])), (N, N))
 @pytest.mark.parametrize(
     ("data", "words", "sums"),
     [
-        (BOTH_WAYS, ["rows 0 and 2", "a=0, b=1", "1 written one way and 4 written", '`duplicates="sum"`'], [5, 2]),
+        (BOTH_WAYS, ["rows 0 and 2", "a=0, b=1", "1 in one direction and 4 in", '`duplicates="sum"`'], [5, 2]),
         # The sum of one direction, 1 + 2, equals the value of the other.
         (SAME_WAY, ["rows 0 and 3", "a=0, b=1"], [3, 2]),
         (SPARSE, ["a=0, b=1 has no direction"], [3]),
@@ -161,8 +161,8 @@ def test_a_pair_with_two_values_is_refused_or_summed(data, words, sums):
 def test_a_pair_with_two_weights_is_refused():
     data = table([(0, 1, 1.0, 1.0), (1, 0, 1.0, 2.0)])
     text = error_text(bound, plait.Relation(data, weight="w"))
-    assert_mentions(text, "the weight is 1 written one way and 2 written the other")
-    assert "different weights" in error_text(bound, plait.Relation(data, weight="w", duplicates="sum"))
+    assert_mentions(text, "the weight is 1 in one direction and 2 in the other")
+    assert "their weights differ" in error_text(bound, plait.Relation(data, weight="w", duplicates="sum"))
 
 
 @pytest.mark.parametrize("sums", ["error", "sum"])
@@ -211,7 +211,7 @@ def test_self_links_are_dropped_and_counted_if_a_factor_stands_twice(kind, obser
     assert found.cells.tolist() == [[0, 1]]
     assert found.dropped_self_links == 2
     assert not dense(found).diagonal().any()
-    assert "self-links      2 dropped: a factor stands twice, with two entities" in str(found)
+    assert "self-links      2 dropped: the equation excludes them" in str(found)
     assert found.closed.contain(np.stack([np.arange(N)] * 2, axis=1)).all()
 
 
@@ -314,6 +314,6 @@ def test_links_listed_one_way_warn_only_if_directed():
     two = plait.Model("X[a, b] = A[a, r] B[b, r]; b: a")
     with pytest.warns(
         plait.errors.AsymmetricLinksWarning,
-        match=r"write one factor twice, A\[a, r\] A\[b, r\], or list each both ways",
+        match=r"use one factor twice, A\[a, r\] A\[b, r\], or list each link in both directions",
     ):
         bound(table(np.argwhere(X).tolist(), ("a", "b")), two, {})

@@ -137,7 +137,7 @@ def test_weights_over_more_indices_do_not_depend_on_the_new_ones():
     wide = small.over(INDICES, SHAPE)
     is_well_formed(wide)
     assert wide.at(CELLS).reshape(SHAPE).tolist() == np.broadcast_to(dense.T[:, None, :], SHAPE).tolist()
-    with pytest.raises(DataError, match=r"weights over \[k: 2, i: 3\] do not fit a tensor over \[i: 3, j: 4\]\."):
+    with pytest.raises(DataError, match=r"weights over \[k: 2, i: 3\] do not match a tensor over \[i: 3, j: 4\]\."):
         small.over(("i", "j"), (3, 4))
 
 
@@ -149,7 +149,7 @@ def test_a_tensor_without_indices_has_one_cell():
 
 
 def test_weights_of_other_shapes_are_refused():
-    message = r"weights over \[i: 3\] and over \[i: 4\] are not about the same cells\."
+    message = r"weights over \[i: 3\] and over \[i: 4\] have different cells\."
     with pytest.raises(DataError, match=message):
         Weights.constant(("i",), (3,)) + Weights.constant(("i",), (4,))
     with pytest.raises(DataError, match=r"a vector over i has shape \(2,\), but i has 3 entities\."):

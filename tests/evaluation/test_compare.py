@@ -84,7 +84,7 @@ def test_fits_that_know_other_entities_are_refused(pair):
     check_refused(
         DataError,
         lambda: plait.compare({"CP": fits["CP"], "small": small}, "X", table),
-        "'CP' does not know 1 of 3 entities of i", "'else'", "`entities={'i': …}`",
+        "'CP' lacks 1 of 3 entities of i", "'else'", "`entities={'i': …}`",
     )  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def test_a_figure_that_one_fit_lacks_has_no_difference():
     assert "log_likelihood" not in found.differences["unsure"]
     line = next(line for line in str(found).split("\n") if line.startswith("log_likelihood "))
     assert line.split()[1] == "–"
-    assert "sure: log_likelihood is left out: 1 test cell has a predicted probability of 0" in found.notes
+    assert "sure: no log_likelihood: 1 test cell has a predicted probability of 0" in found.notes
 
 
 def test_a_comparison_prints_as_a_table_and_is_plain_for_json(pair):
@@ -140,14 +140,14 @@ def test_links_that_a_fit_knows_are_warned_of_with_its_name(pair):
     fits, _ = pair
     seen = pl.DataFrame({i: [fits["CP"].entities[i][int(n)]] for i, n in zip(INDICES, fits["CP"].known["X"].cells[0])})
     with pytest.warns(
-        plait.errors.LeakWarning, match=r"X: CP: 1 of 1 test links? is known to the fit.*; popularity: 1 of 1"
+        plait.errors.LeakWarning, match=r"X: CP: 1 of 1 test links? is in the training data.*; popularity: 1 of 1"
     ):
         plait.compare(fits, "X", seen)
 
 
 def test_what_cannot_be_compared_is_refused(pair):
     fits, test = pair
-    two = "fits must be two fits or more by name"
+    two = "`fits` must be a dict of at least two fits"
     check_refused(ParameterError, lambda: plait.compare({"CP": fits["CP"]}, "X", test), two, "got 1")
     check_refused(ParameterError, lambda: plait.compare(list(fits.values()), "X", test), two, "got list")
     check_refused(ParameterError, lambda: plait.compare(fits, "X", test, against="CPP"), "'CPP'", "Did you mean 'CP'")

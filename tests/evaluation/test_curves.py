@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import beta
+from scipy.stats import beta, poisson
 from sklearn import metrics as sk
 
 import plait
@@ -94,10 +94,34 @@ def test_the_baseline_is_popularity_on_the_same_test(measured):
     degree = [np.bincount(links[:, n], minlength=size) for n, size in enumerate((20, 15))]
     score = [float(degree[0][i] * degree[1][j]) for i, j in test.select("i", "j").iter_rows()]
     link = test["value"].to_numpy() > 0
-    assert list(found.baseline) == ["roc_auc", "average_precision"]
+    assert list(found.baseline) == list(found)
     assert found.baseline["roc_auc"] == pytest.approx(sk.roc_auc_score(link, score))
     assert area(found.baseline.roc) == pytest.approx(found.baseline["roc_auc"])
     assert (found.baseline.links, found.baseline.zeros) == (found.links, found.zeros)
+    assert found.baseline.calibration is None
+
+
+def test_the_rates_of_popularity_add_up_to_the_known_values_over_observed_cells(measured):
+    fit, test, found = measured
+    known, observed = np.zeros((20, 15)), np.ones((20, 15))
+    known[tuple(fit.known["X"].cells.astype(int).T)] = fit.known["X"].values
+    at = test["i"].to_numpy(), test["j"].to_numpy()
+    observed[at] = 0
+    rate = np.outer(known.sum(axis=1) + 0.5, known.sum(axis=0) + 0.5)
+    rate *= known.sum() / (observed * rate).sum()
+    values = test["value"].to_numpy()
+    assert found.baseline["log_likelihood"] == pytest.approx(poisson.logpmf(values, rate[at]).mean())
+    assert found.baseline["brier"] == pytest.approx(np.mean((1 - np.exp(-rate[at]) - (values > 0)) ** 2))
+
+
+def test_popularity_ranks_by_degrees(measured):
+    fit, test, _ = measured
+    found = plait.evaluate(fit, "X", test, target="j")
+    degree = np.bincount(fit.known["X"].cells[:, 1].astype(int), minlength=15)
+    links = test.filter(test["value"] > 0).select("i", "j").rows()
+    own = np.array([degree[j] for _, j in links])
+    above, tied = (degree > own[:, None]).sum(axis=1), (degree == own[:, None]).sum(axis=1) - 1
+    assert found.baseline["mean_rank_raw"] == pytest.approx(np.mean(1 + above + tied / 2))
 
 
 def test_a_bin_of_the_calibration_has_an_error_even_without_links(measured):
@@ -111,4 +135,5 @@ def test_a_bin_of_the_calibration_has_an_error_even_without_links(measured):
 def test_without_zeros_there_is_no_curve(measured):
     fit, test, _ = measured
     found = plait.evaluate(fit, "X", test.filter(test["value"] > 0))
-    assert (found.roc, found.precision_recall, found.baseline) == (None, None, None)
+    assert (found.roc, found.precision_recall, found.baseline.roc) == (None, None, None)
+    assert 0 < found.baseline["roc_auc_uniform"] < 1

@@ -13,9 +13,11 @@ from sklearn.metrics import average_precision_score, brier_score_loss, mean_squa
 import plait
 from plait.data.binding.known import Known
 from plait.data.observation.links import LinksInMemory
+from plait.data.observation.structural_zeros import Closed
 from plait.errors import DataError, ParameterError
 from plait.evaluation.measure import popularity
 from plait.evaluation.negative_sampling import KnownLinks, corrupted, uniform
+from plait.rendering.text import render
 from plait.tuning import TUNING
 from tests.support.evaluating import INDICES, KNOWN, TEST, S, check_refused, fit_counts, fit_rates
 
@@ -80,7 +82,7 @@ def test_an_impossible_link_leaves_the_likelihood_out_with_a_note():
     test = pl.DataFrame({"h": [0, 1, 1], "t": [1, 0, 1], "value": [1, 1, 0]})
     found = plait.evaluate(fit, "R", test)
     assert "log_likelihood" not in found
-    assert found.notes == ("log_likelihood is left out: 1 test cell has a predicted probability of 0",)
+    assert found.notes == ("no log_likelihood: 1 test cell has a predicted probability of 0",)
     assert all(np.isfinite(figure) for figure in found.values())
 
 
@@ -104,8 +106,8 @@ def test_without_zeros_non_links_are_drawn_in_two_ways(fits):
     assert found.calibration is None
     assert found["roc_auc_uniform"] > 0.6
     assert found.notes[:2] == (
-        "the test lists no zeros: brier and calibration are left out",
-        "non-links are drawn, 1 for each test link",
+        "no Brier score and no calibration: the test has no zeros",
+        "1 sampled negative per test link",
     )
 
 
@@ -166,7 +168,7 @@ def some_links(shape=(6, 5, 4), n=50, seed=0):
     rng = np.random.default_rng(seed)
     cells = np.unique(rng.integers(0, shape, (n, len(shape))), axis=0)
     half = len(cells) // 2
-    return KnownLinks(Known(shape, in_memory(shape, cells[:half])), cells[half:], INDICES), {
+    return KnownLinks(Known(shape, in_memory(shape, cells[:half])), Closed(), cells[half:], INDICES), {
         tuple(cell) for cell in cells.tolist()
     }
 
@@ -209,7 +211,7 @@ def test_cells_that_a_rule_closes_are_neither_drawn_nor_rivals():
     found = plait.evaluate(fit, "X", pl.DataFrame({"a": [0, 1], "b": [4, 4]}), target="b", negatives=50)
     assert (found["mean_rank"], found["mean_rank_raw"]) == (1, 2)
     assert found["roc_auc_uniform"] > 0.75  # among self-links it would be lower by a fifth
-    links = KnownLinks(fit.known["X"], np.array([[0, 4]]), ("a", "a"))
+    links = KnownLinks(fit.known["X"], fit.known["X"].closed, np.array([[0, 4]]), ("a", "a"))
     drawn = uniform(links, 500, np.random.default_rng(0))
     assert (drawn[:, 0] != drawn[:, 1]).all()
     changed, possible = corrupted(links, np.repeat([[0, 4]], 200, axis=0), 1, np.random.default_rng(0))
@@ -219,12 +221,14 @@ def test_cells_that_a_rule_closes_are_neither_drawn_nor_rivals():
 
 def test_entities_without_a_link_here_are_not_drawn():
     # Users c and d and film z occur in other relations only: what they would like here is not known.
-    links = KnownLinks(Known((4, 3), in_memory((4, 3), [[0, 0]])), np.array([[1, 1]]), ("user", "film"))
+    links = KnownLinks(Known((4, 3), in_memory((4, 3), [[0, 0]])), Closed(), np.array([[1, 1]]), ("user", "film"))
     drawn = uniform(links, 200, np.random.default_rng(0))
     assert {tuple(cell) for cell in drawn.tolist()} == {(0, 1), (1, 0)}
     changed, _ = corrupted(links, np.repeat(links.cells[:1], 200, axis=0), 0, np.random.default_rng(0))
     assert {tuple(cell) for cell in changed.tolist()} == {(1, 0)}
-    shared = KnownLinks(Known((3, 3), in_memory((3, 3), [[0, 1]])), np.zeros((0, 2), np.int64), ("user", "user"))
+    shared = KnownLinks(
+        Known((3, 3), in_memory((3, 3), [[0, 1]])), Closed(), np.zeros((0, 2), np.int64), ("user", "user")
+    )
     assert [own.tolist() for own in shared.present] == [[0, 1], [0, 1]]  # on all indices of its axis
 
 
@@ -247,14 +251,14 @@ def test_what_cannot_be_drawn_is_left_out_with_a_note():
     fit = fit_rates(np.array([[1.0, 2.0], [3.0, 4.0]]), [(0, 0), (1, 0)])
     found = plait.evaluate(fit, "R", pl.DataFrame({"h": [0], "t": [1]}))
     assert "roc_auc_corrupt_t" not in found
-    assert "roc_auc_corrupt_t and average_precision_corrupt_t are left out: there is no such non-link" in found.notes
+    assert "no roc_auc_corrupt_t, no average_precision_corrupt_t: there are no such negatives" in found.notes
     assert found["roc_auc_corrupt_h"] == found["roc_auc_uniform"] == 0.0
     full = plait.evaluate(fit, "R", pl.DataFrame({"h": [0, 1], "t": [1, 1]}))
     assert not [name for name in full if "auc" in name]
     some = plait.evaluate(
         fit_rates(np.ones((2, 3)), [(0, 0), (1, 0), (0, 2)]), "R", pl.DataFrame({"h": [0, 1], "t": [1, 1]}), negatives=3
     )
-    assert "1 of the test links would be known links with any t: not corrupted there" in some.notes
+    assert "1 of the test links have no negatives for t: every candidate is a known link" in some.notes
 
 
 # --- within queries
@@ -288,7 +292,7 @@ def test_a_note_says_that_no_query_has_both_kinds():
     fit = fit_rates(np.ones((2, 2)), [(0, 0)])
     found = plait.evaluate(fit, "R", pl.DataFrame({"h": [0, 1], "t": [1, 0], "value": [1, 0]}))
     assert "roc_auc_within_h" not in found
-    assert "roc_auc_within_h and average_precision_within_h are left out: no query has both" in found.notes
+    assert "no roc_auc_within_h, no average_precision_within_h: no query has both links and zeros" in found.notes
 
 
 # --- further known links
@@ -434,9 +438,19 @@ def test_metrics_print_as_a_table_and_are_plain_for_json(fits):
     found = plait.evaluate(fit, "X", test, target="j")
     lines = str(found).split("\n")
     assert lines[0] == f"X: {found.links} test links, {found.zeros} test zeros"
-    at = lines.index("Calibration")
-    assert [line.split()[0] for line in lines[3 : at - 1]] == list(found)
-    assert [line.split()[2:] for line in lines[3 : at - 1]] == [["±", f"{found.errors[name]:,.4f}"] for name in found]
+    summary = ["average_precision", "roc_auc", "mrr", "calibration_error", "log_likelihood"]
+    assert [line.split() for line in lines[3:8]] == [
+        [name, f"{found[name]:.4f}", "±", f"{found.errors[name]:.4f}", f"{found.baseline[name]:.4f}"]
+        for name in summary
+    ]
+    table = found.table()
+    assert table["metric"].to_list() == list(found)
+    assert table["value"].to_list() == list(found.values())
+    assert table["popularity"].to_list() == [found.baseline[name] for name in found]
+    assert f"all {len(found)} metrics: `metrics.table()`" in lines[-1]
+    whole = render(found.describe(every=True))
+    assert all(f"\n{name} " in whole for name in found)
+    assert "\nCalibration\n" in whole
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["metrics"] == dict(found)
     assert plain["errors"] == found.errors
@@ -449,7 +463,7 @@ def test_links_that_the_fit_knows_are_noted_and_warned_of():
     fit = fit_rates(S, KNOWN)
     with pytest.warns(plait.errors.LeakWarning) as caught:
         found = plait.evaluate(fit, "R", pl.concat([TEST, pl.DataFrame({"h": [0], "t": [0]})]))
-    assert found.notes[0] == "1 of 5 test links is known to the fit: the figures flatter it"
+    assert found.notes[0] == "1 of 5 test links is in the training data: the metrics are too optimistic"
     assert [str(w.message).startswith(f"R: {found.notes[0]}.\n") for w in caught] == [True]
     assert caught[0].filename == __file__
     assert f"note: {found.notes[0]}" in str(found)
@@ -486,8 +500,8 @@ def test_popularity_is_the_product_of_the_numbers_of_known_links():
 
 
 WRONG = {
-    "empty": ({"test": TEST.clear()}, DataError, ("it is empty", "Hide more")),
-    "no link": ({"test": TEST.with_columns(value=0)}, DataError, ("4 zeros and no link", "Hide more")),
+    "empty": ({"test": TEST.clear()}, DataError, ("the test is empty", "hold out more")),
+    "no link": ({"test": TEST.with_columns(value=0)}, DataError, ("4 zeros, but no links", "hold out more")),
     "negative": (
         {"test": TEST.with_columns(value=pl.Series([1, 1, -2, 1]))},
         DataError,

@@ -151,7 +151,7 @@ RANKS = {
 def counted(scores, target, removed):
     """Ranks of one candidate in each row, by the kernel that counts its rivals."""
     rows, found = np.arange(len(scores)), np.zeros((len(scores), 4), np.int64)
-    count_rivals(np.asarray(scores, float), rows, np.asarray(removed), rows, np.asarray(target), metrics.TIED, found)
+    count_rivals(np.asarray(scores, float), np.asarray(removed), rows, np.asarray(target), metrics.TIED, found)
     return metrics.ranks(found[:, 0], found[:, 1]), metrics.ranks(found[:, 2], found[:, 3])
 
 

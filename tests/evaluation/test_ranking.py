@@ -1,12 +1,14 @@
 """`plait.evaluate(rank=…)` for every equation and index, also those that only an exposure has, against `predict`."""
 
+import subprocess
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
 
 import plait
-from plait.evaluation import ranking
-from plait.evaluation.scorer import Scorer
+from plait.analysis.predict import moments, order
 from plait.executors import Reference
 from tests.support import problems
 from tests.support.models import EXPOSED, ONLY_EXPOSED, RANKS, SIZES
@@ -97,19 +99,49 @@ def sparse_fit(name, seed, *, cold=True, restarts=1):
 @pytest.mark.parametrize(("cold", "restarts"), [(True, 1), (False, 1), (True, 3)])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", EQUATIONS)
-def test_ranks_are_those_of_scoring_every_candidate_exactly(monkeypatch, name, seed, cold, restarts):
+def test_ranks_are_those_of_scoring_every_candidate(monkeypatch, name, seed, cold, restarts):
     fit, test = sparse_fit(name, seed, cold=cold, restarts=restarts)
-    scored = []
-    scores = Scorer.scores
-    monkeypatch.setattr(Scorer, "scores", lambda self, cells: scored.append(len(cells)) or scores(self, cells))
+    scored, scores, along = [], order.order_scores, order.order_along
+    monkeypatch.setattr(order, "order_scores", lambda *of: scored.append(len(of[2])) or scores(*of))
     found = [plait.evaluate(fit, "X", test, target=True, k=3, negatives=0)]
-    exact = lambda view, cells, place, there, own: (view.along(cells, place), np.arange(len(cells)))  # noqa: E731
     few = sum(scored)
-    monkeypatch.setattr(ranking, "_scores", exact)
     scored.clear()
+    monkeypatch.setattr(order, "order_along", lambda *of: along(*of[:4], np.full(len(of[2]), -np.inf)))
     found.append(plait.evaluate(fit, "X", test, target=True, k=3, negatives=0))
     assert dict(found[0]) == pytest.approx(dict(found[1]), rel=1e-12)
     assert few < sum(scored)
+
+
+@pytest.mark.parametrize("name", EQUATIONS)
+def test_order_scores_are_the_closed_form_of_every_member(name):
+    fit, _ = sparse_fit(name, 0, restarts=2)
+    cells = np.argwhere(np.ones(fit.known["X"].shape))
+    zero = []
+    for member in fit.members:
+        m, v = moments.moments(member, "X", cells)
+        zero.append((1 + v / m) ** (-m * m / v))
+    np.testing.assert_allclose(order.order_scores(fit, "X", cells), -np.log(np.mean(zero, axis=0)), rtol=1e-9)
+    exact = fit.predict("X", pl.DataFrame(cells, schema=["i", "j", "k"]))["probability"].to_numpy()
+    assert (
+        np.corrcoef(np.argsort(np.argsort(exact)), np.argsort(np.argsort(order.order_scores(fit, "X", cells))))[0, 1]
+        > 0.99
+    )
+
+
+@pytest.mark.budget(5)  # a process of its own
+def test_evaluation_does_not_import_scipy_stats(tmp_path):
+    fit, test = sparse_fit("Tucker-2", 0, restarts=2)
+    fit.save(tmp_path / "run")
+    test.write_parquet(tmp_path / "test.parquet")
+    code = """
+import sys, polars, plait
+fit = plait.load(sys.argv[1] + "/run")
+plait.evaluate(fit, "X", polars.read_parquet(sys.argv[1] + "/test.parquet"), target=True, k=3)
+fit.top("X", 3)
+print([name for name in ("scipy.stats", "scipy.optimize", "sklearn", "pandas") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_bounds_of_probabilities_hold_and_meet_where_they_suffice():

@@ -101,4 +101,4 @@ def test_k_is_a_positive_integer_or_several(k):
 
 
 def test_k_without_a_ranking_is_refused():
-    check_refused(ParameterError, lambda: plait.evaluate(fit_rates(S, KNOWN), "R", TEST, k=5), "`k` is 5", "`target`")
+    check_refused(ParameterError, lambda: plait.evaluate(fit_rates(S, KNOWN), "R", TEST, k=5), "`k=5`", "`target`")

@@ -436,7 +436,7 @@ def test_a_split_unpacks_as_two_and_prints_its_counts():
     split = plait.train_test_split(links_of(counts(17)), fraction=0.25, seed=3)
     assert isinstance(split, plait.Split)
     assert tuple(split) == (split.train, split.test)
-    assert "30 of 120 observed cells hidden, seed 3" in str(split)
+    assert "30 of 120 observed cells held out, seed 3" in str(split)
     assert "8 links, 22 zeros" in str(split)
     assert repr(split) == str(split)
 
@@ -445,19 +445,19 @@ T = pl.DataFrame({"user": [1, 1, 2], "film": [1, 2, 2]})
 
 THIRD = pl.Series([1, 1, 0])
 WRONG = {
-    "fraction 0": ({"fraction": 0}, ("`fraction`", "got 0.", "Give 0.2")),
-    "fraction 1": ({"fraction": 1.0}, ("`fraction`", "got 1.0", "Give 0.2")),
-    "fraction nan": ({"fraction": float("nan")}, ("`fraction`", "got nan", "Give 0.2")),
-    "fraction a bool": ({"fraction": True}, ("`fraction`", "got True", "Give 0.2")),
+    "fraction 0": ({"fraction": 0}, ("`fraction`", "got 0.", "Example: 0.2")),
+    "fraction 1": ({"fraction": 1.0}, ("`fraction`", "got 1.0", "Example: 0.2")),
+    "fraction nan": ({"fraction": float("nan")}, ("`fraction`", "got nan", "Example: 0.2")),
+    "fraction a bool": ({"fraction": True}, ("`fraction`", "got True", "Example: 0.2")),
     "seed": ({"seed": -1}, ("`seed`", "-1")),
-    "by misspelt": ({"by": "link"}, ("`by` is 'link'", "Did you mean 'links'?")),
-    "by a number": ({"by": 3}, ("`by` is 3", "Name each index once")),
+    "by misspelt": ({"by": "link"}, ("`by`", "'link'", "Did you mean 'links'?")),
+    "by a number": ({"by": 3}, ("`by`", "value: 3", "Give each index once")),
     "by unknown index": ({"by": ("index", "usr")}, ("'usr'", "Did you mean 'user'?")),
-    "by twice": ({"by": ("pair", "user", "user")}, ("('pair', 'user', 'user')", "Name each index once")),
+    "by twice": ({"by": ("pair", "user", "user")}, ("('pair', 'user', 'user')", "Give each index once")),
     "leakage": ({"leakage": "remov"}, ("`leakage`", "'remov'", "Did you mean 'remove'?")),
-    "none": ({"fraction": 0.01, "by": "links"}, ("0.01 of 3 links", "Give a larger fraction")),
-    "all": ({"fraction": 0.99, "by": ("index", "user")}, ("0.99 of 2 entities of user", "Give a smaller fraction")),
-    "which relation": ({"data": {"a": T, "b": T}}, ("which of a, b", "Give `relation='a'`")),
+    "none": ({"fraction": 0.01, "by": "links"}, ("`fraction=0.01` of 3 links", "Use a larger `fraction`")),
+    "all": ({"fraction": 0.99, "by": ("index", "user")}, ("`fraction=0.99` of 2 entities", "Use a smaller")),
+    "which relation": ({"data": {"a": T, "b": T}}, ("a, b", "`relation='a'`")),
     "no such relation": ({"data": {"likes": T}, "relation": "like"}, ("'like'", "Did you mean 'likes'?")),
     "model": ({"model": 3}, ("`model`", "got int")),
     "thinned listed": (
@@ -487,7 +487,7 @@ VISITS = pl.DataFrame(
 def test_numbers_that_may_be_values_are_refused_as_an_index(kind, values):
     table = kind(VISITS.with_columns(times=pl.Series(values)))
     check_refused(
-        DataError, lambda: plait.train_test_split(table, fraction=0.5, seed=0), "column 'times' holds numbers"
+        DataError, lambda: plait.train_test_split(table, fraction=0.5, seed=0), "column 'times' contains numbers"
     )
 
 
@@ -530,10 +530,11 @@ def test_an_index_of_numbers_stays_one_in_the_next_split():
 
 WRONG_DATA = {
     "no links": (T.with_columns(value=0.0), ("no observed link", "Give data with links")),
-    "array without names": (np.ones((3, 3)), ("have no names", "Give `model`")),
+    "array without names": (np.ones((3, 3)), ("names of the dimensions", "Give `model`")),
     "column no name": (T.rename({"film": "the film"}), ("'the film'", "`value='the film'`")),
     "perhaps values": (VISITS, ("'times'", "'user', 'place'", "`value='times'`")),
-    "no data": ("visits.csv", ("str", "Give a table")),
+    "no data": (None, ("NoneType", "Give a table")),
+    "no file": ("visits.csv", ("visits.csv: the file does not exist",)),
 }
 
 

@@ -195,5 +195,5 @@ def test_hidden_cells_of_a_config_may_be_proposed_and_missing_pairs_may_not(tmp_
     assert cells == {(a, b) for a in range(4) for b in range(4) if a != b}
     shown = CliRunner().invoke(app, ["top", run, "X", "--given", "a=2", "--given", "b=2"])
     assert shown.exit_code == 0
-    assert "closed by a rule about a, b" in shown.stderr
+    assert "excluded by structural zeros over a, b" in shown.stderr
     assert "`hidden`" in shown.stderr

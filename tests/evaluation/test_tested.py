@@ -88,12 +88,12 @@ WRONG = {
     "two": (TEST.with_columns(value=1), ("'value' and 'times'", "`value='times'`")),
     "no such values": (plait.Relation(TEST, value="tims"), ("'tims'", "Did you mean 'times'?")),
     "no such column": (plait.Relation(TEST, columns={"user": "whom"}), ("'whom'", "Did you mean 'who'?")),
-    "weight": (plait.Relation(TEST, value="times", weight=2.0), ("`weight` is 2.0", "Leave it out")),
-    "weights": (plait.Relation(TEST, weight="times"), ("`weight` is 'times'", "Leave it out")),
-    "weight of zeros": (plait.Relation(TEST, observed=0.5), ("`observed` is 0.5", "Leave it out")),
-    "likelihood": (plait.Relation(TEST, likelihood="bernoulli"), ("bernoulli", "poisson", "Leave it out")),
-    "shape": (plait.Relation(np.ones((4, 3))), ("(4, 3)", "(4, 4)", "Give one entry a cell")),
-    "order": (plait.Relation(np.ones(4)), ("1 dimension", "2 indices", "Give one dimension")),
+    "weight": (plait.Relation(TEST, value="times", weight=2.0), ("`weight` is 2.0", "Remove it")),
+    "weights": (plait.Relation(TEST, weight="times"), ("`weight` is 'times'", "Remove it")),
+    "weight of zeros": (plait.Relation(TEST, observed=0.5), ("`observed` is 0.5", "Remove it")),
+    "likelihood": (plait.Relation(TEST, likelihood="bernoulli"), ("bernoulli", "poisson", "Remove it")),
+    "shape": (plait.Relation(np.ones((4, 3))), ("(4, 3)", "(4, 4)", "Give one entry per cell")),
+    "order": (plait.Relation(np.ones(4)), ("1 dimension", "expected 2", "one dimension per index")),
     "bad value": (
         plait.Relation(
             TEST.with_columns(times=pl.Series([-2, -1, 2])),

@@ -49,7 +49,7 @@ def test_the_latest_links_are_hidden_and_the_others_known():
     split = plait.train_test_split(table, fraction=0.25, by="time", time="when", seed=0)
     assert cells(split.test) == cells(table.filter(pl.col("when") >= 45))
     assert known(split.train) == cells(table.filter(pl.col("when") < 45))
-    assert str(split).startswith("Split of data[user, place]: 15 of 60 links (the latest by when) hidden, seed 0")
+    assert str(split).startswith("Split of data[user, place]: 15 of 60 links (the latest by when) held out, seed 0")
     assert (split.by, split.fraction, split.links, split.zeros) == ("time", 0.25, 15, None)
 
 
@@ -83,7 +83,7 @@ def test_the_last_links_of_each_entity_are_hidden_where_one_is_left(index, count
     assert known(split.train) == cells(table) - expected
     assert split.by == ("leave_last_out", index)
     assert split.fraction == len(expected) / 60
-    assert f"links (the last {count} of each {index} by when) hidden" in str(split)
+    assert f"links (the last {count} of each {index} by when) held out" in str(split)
 
 
 def test_without_times_one_link_of_each_is_hidden_at_random():
@@ -205,7 +205,7 @@ def test_a_cell_of_several_times_is_refused():
     check_refused(
         DataError,
         lambda: plait.train_test_split({"visits": relation}, "visits", fraction=0.25, by="time", time="when", seed=0),
-        f"visits: user='{cell['user']}', place='{cell['place']}' has rows of several times", "Give each cell one row",
+        f"visits: user='{cell['user']}', place='{cell['place']}' has rows with different", "Give one row per cell",
     )  # fmt: skip
     same = plait.Relation(pl.concat([log(), log()[:1]]), duplicates="sum")
     assert len(plait.train_test_split(same, fraction=0.25, by="time", time="when", seed=0).test) == 15
@@ -216,20 +216,20 @@ WEIGHTED = pl.DataFrame(
     {"user": [0, 1, 2], "place": [0, 1, 0], "value": [1, 0, 2], "weight": [1.0, 0.3, 1.0], "when": [1, 2, 3]}
 )
 WRONG = {
-    "no time": ({"by": "time", "fraction": 0.2}, ParameterError, ('`by="time"` needs `time`',)),
+    "no time": ({"by": "time", "fraction": 0.2}, ParameterError, ('`by="time"` requires `time`',)),
     "unused time": ({"by": "links", "fraction": 0.2, "time": "when"}, ParameterError, ("`time` is 'when'", "'links'")),
     "no such column": (
         {"by": "time", "fraction": 0.2, "time": "wen"}, DataError, ("column 'wen'", "Did you mean 'when'?")
     ),
     "fraction of the last": (
-        {"by": LAST, "fraction": 0.2, "time": "when"}, ParameterError, ("`fraction` is 0.2", str(LAST), "Leave it out")
+        {"by": LAST, "fraction": 0.2, "time": "when"}, ParameterError, ("`fraction`", str(LAST), "got 0.2", "Remove")
     ),
     "count of a fraction": (
-        {"by": "time", "fraction": 0.2, "time": "when", "count": 2}, ParameterError, ("`count` is 2", "`fraction`")
+        {"by": "time", "fraction": 0.2, "time": "when", "count": 2}, ParameterError, ("`count=2`", "`fraction`")
     ),
     "count of none": ({"by": LAST, "time": "when", "count": 0}, ParameterError, ("`count`", "got 0")),
     "count of all": (
-        {"by": LAST, "time": "when", "count": 50}, ParameterError, ("more than 50", "Give a smaller count")
+        {"by": LAST, "time": "when", "count": 50}, ParameterError, ("more than 50", "Use a smaller `count`")
     ),
     "no fraction": ({"by": "time", "time": "when"}, ParameterError, ("`fraction`", "got None")),
     "no index": ({"by": ("leave_last_out", "usr"), "time": "when"}, ParameterError, ("'usr'", "Did you mean 'user'?")),
@@ -238,7 +238,7 @@ WRONG = {
         ("column 'when'", f"row {log()['when'].to_list().index(7)} (counting from 0)"),
     ),
     "array": (
-        {"data": plait.Relation(np.ones((3, 4)), indices=("user", "place")), **LATE}, DataError, ("`time`", "no table")
+        {"data": plait.Relation(np.ones((3, 4)), indices=("user", "place")), **LATE}, DataError, ("`time` requires",)
     ),
     "weighted zeros": ({"data": plait.Relation(WEIGHTED, weight="weight"), **LATE}, ParameterError, ("one weight",)),
 }  # fmt: skip

@@ -7,11 +7,11 @@ import pytest
 
 import plait
 from plait.executors import Threads, dask_cost
-from plait.executors.dask import HERE
+from plait.executors.dask import LOCAL_ENTRIES
 from plait.executors.dask_cost import Sum, Watched, forecast
 from plait.tuning import TUNING
 
-LARGE = Sum(HERE, 8, 64, 6.4, 1_000_000, 2_000_000, 100_000, 200_000)
+LARGE = Sum(LOCAL_ENTRIES, 8, 64, 6.4, 1_000_000, 2_000_000, 100_000, 200_000)
 
 
 def test_the_forecast_of_a_large_sum():
@@ -20,7 +20,7 @@ def test_the_forecast_of_a_large_sum():
     # rows with the root index are sent once, shared rows from peer to peer
     sending = 3e-3 + (100_000 * (1 + 3) + 200_000 * 16) / 1e9
     assert forecast([LARGE], 0.0, 8, 1, 1).sending == pytest.approx(sending)
-    wide = Sum(HERE, 8, 64, 6.4, 0, 0, 0, TUNING.join_bytes)  # is joined on the way
+    wide = Sum(LOCAL_ENTRIES, 8, 64, 6.4, 0, 0, 0, TUNING.join_bytes)  # is joined on the way
     assert forecast([wide], 0.0, 8, 1, 1).sending == pytest.approx(TUNING.join_bytes * 4 / 1e9)
     wait, task = dask_cost.WAIT_SECONDS, dask_cost.TASK_SECONDS
     assert forecast([LARGE], 0.0, 8, 1, 1).waiting == pytest.approx(wait + 16 * task)
@@ -37,7 +37,7 @@ def test_a_small_sum_stays_here():
 
 def test_a_cluster_pays_where_sums_are_long_and_not_where_rows_are_many():
     assert forecast([LARGE], 0.01, 8, 1, 1).pays
-    many_rows = Sum(HERE, 8, 64, 6.4, 4_000_000_000, 4_000_000_000, 0, 0)
+    many_rows = Sum(LOCAL_ENTRIES, 8, 64, 6.4, 4_000_000_000, 4_000_000_000, 0, 0)
     assert not forecast([many_rows], 0.01, 8, 1, 1).pays
     assert not forecast([LARGE], 60.0, 8, 1, 1).pays
 

@@ -71,6 +71,7 @@ def test_a_root_row_cut_between_runs_gives_the_bits_of_threads(order, finely, ex
     assert_same_bits(case.sum(executor), case.sum(Threads(1)))
 
 
+@pytest.mark.budget(5)
 def test_a_factor_over_pairs_gives_the_bits_of_threads(finely, executor, sent, monkeypatch):
     monkeypatch.setattr(TUNING, "max_dense_pairs", 0)
     i, j, k = np.argwhere(np.random.default_rng(0).random((12, 11, 6)) < 0.3).T

@@ -1,6 +1,7 @@
 """What pages show is what the library says."""
 
 import csv
+import html
 import io
 import re
 
@@ -115,7 +116,7 @@ def test_filters_leave_what_they_name(served):
     wanted = table.filter((pl.col("place") == 3) & (pl.col("plays") >= 2))
     assert told["matching"] == len(wanted)
     assert {row["user"] for row in told["links"]} == set(wanted["user"])
-    assert "No link is like that" in served.get("/relation/visits?links.least=99").text
+    assert "No matching links" in served.get("/relation/visits?links.least=99").text
 
 
 def test_the_csv_file_is_the_table(served):
@@ -156,11 +157,46 @@ def test_an_ensemble_is_explored_as_well(tmp_path):
         assert own.get("/relation/visits/cell.json?user=x+y&place=4").json()["prediction"]["mean"] == mixed
 
 
+def test_an_undirected_link_is_shown_once_for_each_of_its_entities(tmp_path):
+    pairs = [("n1", "n0"), ("n2", "n1"), ("n1", "n3"), ("n3", "n4"), ("n4", "n0")]
+    table = pl.DataFrame(pairs, ["a", "b"], orient="row")
+    model = "e[a, b] = U[a, r] U[b, r]; b: a"
+    fit = plait.fit(model, {"e": table}, rank=2, max_iter=20, warmup=0, seed=0)
+    fit.save(tmp_path / "run")
+    with serving(tmp_path / "run") as own:
+        told = own.get("/axis/a/n1.json").json()
+        assert told["predicted"] == {"e[a]": fit.top("e", 10, given={"a": "n1"}).to_dicts()}
+        assert told["known"]["e[a]"]["count"] == 3
+        others = {row["b"] for row in told["known"]["e[a]"]["links"] if row["a"] == "n1"}
+        assert others == {"n0", "n2", "n3"}
+        page = own.get("/axis/a/n1").text
+        assert "as b" not in page
+        for query in ("a=n1", "b=n1"):
+            (index, name), listed = query.split("="), own.get(f"/relation/e.json?{query}").json()
+            assert listed["matching"] == 3
+            assert [row[index] for row in listed["links"]] == [name] * 3
+        assert own.get("/relation/e.json?a=n1&b=n0").json()["matching"] == 1
+        assert own.get("/relation/e.json?a=n0&b=n1").json()["matching"] == 1
+        lost = own.get("/axis/a/n9")
+        assert lost.status_code == 404
+        assert "is not an entity of axis a, which has 'n0', 'n1', 'n2', 'n3', 'n4'." in html.unescape(lost.text)
+
+
+def test_components_of_a_repeated_factor_have_one_page(tmp_path):
+    table = pl.DataFrame([(0, 1, 2), (1, 1, 2), (2, 0, 1), (2, 1, 0)], ["h", "k", "t"], orient="row")
+    fit = plait.fit("x[h, k, t] = A[h, p] G[k, p, q] A[t, q]; t: h", {"x": table}, rank=2, max_iter=2, seed=0)
+    fit.save(tmp_path / "run")
+    with serving(tmp_path / "run") as own:
+        first, second = (own.get(f"/component/{index}/1.json").json() for index in "pq")
+        assert first == second
+        assert first["relations"][0]["share"] == fit.coupling()["share"][1]
+
+
 def test_a_page_says_that_nothing_can_be_proposed(tmp_path, recwarn):
     pairs = [(a, b) for a in "xyz" for b in "xyz" if a < b]
     table = pl.DataFrame(pairs, ["a", "b"], orient="row")
     model = "e[a, b] = U[a, r] U[b, r]; b: a"
     plait.fit(model, {"e": table}, rank=2, max_iter=20, seed=0, tol=0).save(tmp_path / "all")
     with serving(tmp_path / "all") as own:
-        assert "nothing can be proposed: all cells asked for are closed by" in own.get("/axis/a/x").text
+        assert "no candidates: all requested cells are excluded by" in own.get("/axis/a/x").text
     assert not [one for one in recwarn if issubclass(one.category, plait.errors.NoCandidatesWarning)]

@@ -43,4 +43,4 @@ def test_search_answers_htmx_with_a_part_of_the_page(served):
     assert "<html" not in part
     assert "jazz" in whole
     assert "<html" in whole
-    assert "No entity" in served.get("/search?q=nothing+at+all").text
+    assert "No name matches" in served.get("/search?q=nothing+at+all").text

@@ -92,7 +92,7 @@ def test_it_listens_on_loopback_only_and_ends_cleanly(process):
 def test_another_address_gives_a_warning(process):
     own = process("--host", "0.0.0.0")
     line = own.process.stdout.readline()
-    assert "there is no password" in line
+    assert "no password is set" in line
     assert _listening(own.port) == {"00000000"}
     assert httpx.get(own.url, trust_env=False).status_code == 200
     for host, status in (("192.0.2.7", 200), ("evil.example", 400), (socket.gethostname(), 200)):
@@ -149,10 +149,10 @@ def _children(pid: int) -> list[int]:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--port", "TAKEN"], ["is taken", "--port 0"]),
-        (["--data", "nothing"], ["there is no folder"]),
-        (["--host", "no.such.host.invalid"], ["no address"]),
-        (["--host", "192.0.2.1"], ["nothing can listen"]),
+        (["--port", "TAKEN"], ["is in use", "--port 0"]),
+        (["--data", "nothing"], ["does not exist"]),
+        (["--host", "no.such.host.invalid"], ["does not have the address"]),
+        (["--host", "192.0.2.1"], ["the server cannot listen"]),
         (["without uvicorn"], ["needs uvicorn", "tensorplait[explore]"]),
     ],
 )

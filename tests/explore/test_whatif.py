@@ -11,7 +11,7 @@ import pytest
 import plait
 from plait.analysis.explain.counterfactual import try_change
 from plait.config.config_file import data_of
-from plait.explore.whatif import MOST_WAITING, Question, TrialJob, Trials
+from plait.explore.whatif import MAX_WAITING, Question, TrialJob, Trials
 from plait.tuning import TUNING
 from tests.support.explore_run import make_run, serving
 
@@ -64,7 +64,7 @@ def test_the_answer_is_a_refit_by_the_library_and_nothing_is_saved(served, run, 
     assert (found["loss"], found["saved"]) == (wanted.loss, False)
     page = served.get(address).text
     assert f"{wanted.after['mean']:.4f}</td>" in page
-    assert "Not saved" in page
+    assert "The run itself does not change." in page
     assert content(run) == before
 
 
@@ -77,21 +77,21 @@ def test_the_first_order_estimate_is_next_to_the_refit(served, run):
     exact = fit.explain("visits", {"user": "x y", "place": 1}, top=10, exact="zero", data=data_of(fit, run))
     same = next(one for one in exact.reasons if one.relation == "visits" and one.cell == link.cell)
     assert found["loss"] == pytest.approx(same.exact, abs=1e-9)
-    assert "to first order" in served.get(address).text
+    assert "first-order estimate" in served.get(address).text
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"changing": "nothing", "change": "hide"}, "no relation"),
-        ({"changing": "visits", "change": "explode", "link.user": "x y", "link.place": "1"}, "a change is one of"),
-        ({"changing": "visits", "change": "hide", "link.user": "x y"}, "which place?"),
-        ({"changing": "visits", "change": "hide", "link.user": "x y", "link.place": "2"}, "no known link"),
-        ({"changing": "visits", "change": "add", "link.user": "x y", "link.place": "4", "value": "-1"}, "no value"),
+        ({"changing": "visits", "change": "explode", "link.user": "x y", "link.place": "1"}, "`change` must be one of"),
+        ({"changing": "visits", "change": "hide", "link.user": "x y"}, "place is missing"),
+        ({"changing": "visits", "change": "hide", "link.user": "x y", "link.place": "2"}, "is not a known link"),
+        ({"changing": "visits", "change": "add", "link.user": "x y", "link.place": "4", "value": "-1"}, "not a valid"),
         ({"changing": "visits", "change": "add", "link.user": "x y", "link.place": "4", "value": "lots"}, "a number"),
-        ({"changing": "friends", "change": "add", "link.user": "x y", "link.friend": "%", "value": "2"}, "no value"),
-        ({"changing": "visits", "change": "hide", "link.user": "nobody", "link.place": "1"}, "no entity"),
-        ({"changing": "visits", "change": "hide", "link.user": "x y", "link.place": "1", "more": "1"}, "knows no"),
+        ({"changing": "friends", "change": "add", "link.user": "x y", "link.friend": "%", "value": "2"}, "not a valid"),
+        ({"changing": "visits", "change": "hide", "link.user": "nobody", "link.place": "1"}, "is not an entity"),
+        ({"changing": "visits", "change": "hide", "link.user": "x y", "link.place": "1", "more": "1"}, "has no field"),
     ],
 )  # fmt: skip
 def test_a_question_that_makes_no_sense_is_refused(served, fields, said):
@@ -117,7 +117,7 @@ def test_without_data_the_page_names_the_option(run, tmp_path):
         fields = {"changing": "visits", "change": "hide", "link.user": "x y", "link.place": "3"}
         answer = own.post("/whatif", CELL | fields)
         assert answer.status_code == 409
-        assert "needs the data" in answer.text
+        assert "requires the data" in answer.text
 
 
 @pytest.mark.thorough
@@ -145,7 +145,7 @@ def test_a_replaced_run_is_not_mixed_with_the_one_shown(tmp_path):
         make_run(tmp_path, "tol = 1e-3\n")
         found = waited(own, asked(own, "hide", link))
         assert found["state"] == "failed"
-        assert "has changed since the explorer began" in found["what"]
+        assert "has changed since the start of the explorer" in found["what"]
         assert own.get("/axis/user/x%20y").status_code == 200
 
 
@@ -191,8 +191,8 @@ def _until(job: TrialJob, state: str, seconds: float = 20) -> None:
 def test_a_full_queue_refuses_and_the_page_says_so(run, slow):
     trials = slow(60)
     _until(trials.ask(QUESTION), "running")
-    waiting = [trials.ask(QUESTION) for _ in range(MOST_WAITING)]
-    assert trials.ahead(waiting[-1]) == MOST_WAITING
+    waiting = [trials.ask(QUESTION) for _ in range(MAX_WAITING)]
+    assert trials.ahead(waiting[-1]) == MAX_WAITING
     with serving(run) as own:
         own.site.trials.close()
         object.__setattr__(own.site, "trials", trials)
@@ -200,11 +200,11 @@ def test_a_full_queue_refuses_and_the_page_says_so(run, slow):
         fields = CELL | {"changing": "visits", "change": "hide"} | {f"link.{i}": str(cell[i]) for i in cell}
         answer = own.post("/whatif", fields)
         assert answer.status_code == 503
-        assert "waiting already" in answer.text
+        assert "already waiting" in answer.text
         assert own.get("/").status_code == 200
         cancelled = own.post(f"/whatif/{waiting[0].id}/cancel", {})
         assert cancelled.status_code == 303
-        assert "It was cancelled" in own.get(f"/whatif/{waiting[0].id}").text
+        assert "Cancelled" in own.get(f"/whatif/{waiting[0].id}").text
         assert own.post("/whatif", fields).status_code == 303
         assert "Waiting" in own.get(f"/whatif/{waiting[-1].id}").text
 

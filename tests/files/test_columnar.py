@@ -38,7 +38,7 @@ def test_a_damaged_file_is_named(ending, damage):
     whole = Path("whole." + ending).read_bytes()
     Path("t." + ending).write_bytes({"cut": whole[:-20], "garbage": b"user,value\n" * 20, "empty": b""}[damage])
     kind = "Parquet" if ending.startswith("p") else "Arrow"
-    assert_mentions(error_text(plait.read, f"t.{ending}"), f"t.{ending}: ", f"no {kind} file")
+    assert_mentions(error_text(plait.read, f"t.{ending}"), f"t.{ending}: ", f"not a valid {kind} file")
 
 
 def test_feather_1_is_refused():

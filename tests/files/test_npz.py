@@ -83,7 +83,7 @@ def test_other_archives_are_refused():
     np.savez("outside.npz", coords=[[0, 3]], data=[1.0, 2.0], shape=[3])
     assert_mentions(message("outside.npz"), "outside.npz: ", "outside the shape (3,)")
     np.savez("uneven.npz", coords=[[0, 1, 2]], data=[1.0, 2.0], shape=[3])
-    assert_mentions(message("uneven.npz"), "uneven.npz: ", "(1, 3)", "2 entries")
+    assert_mentions(message("uneven.npz"), "uneven.npz: ", "(1, 3)", "expected (1, 2)")
 
 
 def bytes_of(save, array):
@@ -100,7 +100,7 @@ def spoilt(whole):
 @pytest.mark.parametrize(
     ("name", "make", "word"),
     [
-        ("a.npz", lambda: b"garbage", "no NumPy file"),
+        ("a.npz", lambda: b"garbage", "not a NumPy file"),
         ("a.npz", lambda: b"", "empty"),
         ("a.npz", lambda: bytes_of(np.savez, DENSE)[:200], "damaged"),
         ("a.npy", lambda: bytes_of(np.savez, DENSE), ".npz"),

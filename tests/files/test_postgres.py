@@ -111,7 +111,7 @@ def test_a_bad_table_or_query_is_refused_in_the_words_of_the_server(shop):
 @pytest.mark.parametrize("to", ["'{}'", "program 'cat > {}'"])
 def test_a_query_writes_no_file_of_the_server(shop, to):
     path = Path(shop.folder, "data", "copy.txt")
-    assert "the statement gives no rows." in message(shop.url(), query=f"copy (select 1) to {to.format(path)}")
+    assert "the statement returns no table." in message(shop.url(), query=f"copy (select 1) to {to.format(path)}")
     assert not path.exists()
 
 
@@ -141,7 +141,7 @@ def test_a_bad_port_is_named(shop):
 
 def test_a_password_that_was_not_escaped_is_not_shown_in_pieces(shop):
     found = message(shop.url(PASSWORD), query="select 1")
-    assert found.startswith(f"postgresql://plait:***@127.0.0.1:{shop.port}/postgres: the database says: ")
+    assert found.startswith(f"postgresql://plait:***@127.0.0.1:{shop.port}/postgres: error of the database: ")
     assert "s3cret" not in found
 
 
@@ -156,5 +156,5 @@ def test_a_type_that_would_be_misread_is_refused(shop, expression, kind):
 def test_objects_of_an_open_connection_that_are_no_values_are_refused(shop):
     with psycopg.connect(shop.url()) as connection:
         assert message(connection, query="select '{}'::jsonb as j").startswith(
-            "the psycopg connection: column 'j' holds dict.\n"
+            "the psycopg connection: column 'j' contains values of type dict.\n"
         )

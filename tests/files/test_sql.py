@@ -91,10 +91,10 @@ def test_the_database_is_opened_for_reading_only(database):
 @pytest.mark.parametrize("read", [plait.read, lambda url, query: plait.scan(query, connection=url).columns])
 def test_a_query_writes_no_other_file(database, query, read):
     with pytest.raises(
-        plait.errors.DataError, match=r"the database says: (not authorized|authorization denied)\."
+        plait.errors.DataError, match=r"error of the database: (not authorized|authorization denied)\."
     ) as caught:
         read(database, query=query)
-    assert caught.value.hint.startswith("A query may only read: select")
+    assert caught.value.hint.startswith("A query can only read: select")
     assert [path.name for path in Path().iterdir()] == ["shop.db"]
 
 
@@ -115,7 +115,7 @@ def test_virtual_tables_and_descriptions_are_read():
         ({"table": "visit"}, ["no such table: visit", "Did you mean 'visits'?"]),
         ({"table": "xyz"}, ["no such table: xyz"]),
         ({"query": "select * frm visits"}, ['near "frm"', "Check the query."]),
-        ({"table": "mixed"}, ["column 'a' mixes int and str", "cast(a as text)"]),
+        ({"table": "mixed"}, ["column 'a' contains both int and str", "cast(a as text)"]),
         ({"query": "select 1 as a, 2 as a"}, ["two columns", "'a'"]),
         ({}, ["neither `query` nor `table`"]),
         ({"query": "a", "table": "b"}, ["`query` and `table` are both given"]),
@@ -128,14 +128,14 @@ def test_a_bad_query_or_table_is_refused(database, options, words):
 def test_a_bad_query_on_a_connection_names_its_library(connection):
     library = type(connection).__module__.partition(".")[0]
     found = message(connection, query="select * from nowhere")
-    assert found.startswith(f"the {library} connection: the database says: no such table: nowhere")
+    assert found.startswith(f"the {library} connection: error of the database: no such table: nowhere")
     assert found.endswith("\nCheck the query.")
 
 
 def test_a_statement_without_rows_is_refused(database):
     with closing(sqlite3.connect("shop.db")) as connection:
         text = message(connection, query="create table t (a)")
-    assert_mentions(text, "sqlite3 connection", "no rows", "select")
+    assert_mentions(text, "sqlite3 connection", "no table", "select")
 
 
 def test_a_file_that_is_no_database_is_named():
@@ -154,7 +154,7 @@ def test_batches_of_different_types_are_joined():
     batches = [[(1, None, Decimal("1.5"))], [(2.5, "x", 2)], [(None, None, None)]]
     table = table_of_rows(["a", "b", "c"], batches, "here")
     assert table.rows() == [(1.0, None, 1.5), (2.5, "x", 2.0), (None, None, None)]
-    with pytest.raises(plait.errors.DataError, match="here: column 'a' mixes Int64 and String"):
+    with pytest.raises(plait.errors.DataError, match="here: column 'a' contains both Int64 and String"):
         table_of_rows(["a"], [[(1,)], [("x",)]], "here")
 
 
@@ -163,7 +163,7 @@ def test_python_objects_become_plain_values():
     row = (Decimal("3.25"), unique, memoryview(b"x"), True, date(2020, 1, 2))
     table = table_of_rows(list("abcde"), [[row, (None,) * 5]], "here")
     assert table.rows() == [(3.25, str(unique), b"x", True, date(2020, 1, 2)), (None,) * 5]
-    with pytest.raises(plait.errors.DataError, match="here: column 'a' holds dict"):
+    with pytest.raises(plait.errors.DataError, match="here: column 'a' contains values of type dict"):
         table_of_rows(["a"], [[({},)]], "here")
-    with pytest.raises(plait.errors.DataError, match="here: column 'a' holds integers that do not fit into 64 bits"):
+    with pytest.raises(plait.errors.DataError, match="here: column 'a' contains integers that do not fit into 64 bits"):
         table_of_rows(["a"], [[(2**70,)]], "here")

@@ -159,12 +159,12 @@ FAULTS: dict[str, tuple[bytes, dict[str, Any], list[str]]] = {
     "a file of blank lines": (b"\n \n\r\n", {}, ["the file is empty"]),
     "an open quotation mark": (b'user,n\na,1\n"b,2\nc,3\n', {}, ["line 3", "not closed", "`quoted=False`"]),
     "text after a quotation mark": (b'user,n\n"a"b,1\n', {}, ["line 2", "closing quotation mark", "`quoted=False`"]),
-    "a lone quotation mark": (b'user,n\na,1\n5" pipe,2\n', {}, ["line 3", "inside a field", "`quoted=False`"]),
+    "a lone quotation mark": (b'user,n\na,1\n5" pipe,2\n', {}, ["line 3", "inside an unquoted", "`quoted=False`"]),
     "two columns of one name": (b"user,user\na,1\n", {}, ["line 1", "two columns", "'user'"]),
     "a column without a name": (b",user\n0,a\n", {}, ["line 1", "column 1 has no name", "index=False"]),
     "numbers for names": (b"ann,1\nbob,2\n", {}, ["line 1", "'1' is a number", "`columns`", "`header=True`"]),
     "a header despite columns": (b"id,weight\na,1\n", NAMES, ["line 1", "'weight'", "`header=True`", "`header=False`"]),
-    "columns for another file": (b"a,b\n1,2\n", {"columns": TRIPLES}, ["line 1", "2 fields", "`columns` names 3"]),
+    "columns for another file": (b"a,b\n1,2\n", {"columns": TRIPLES}, ["line 1", "2 fields", "`columns` has 3 names"]),
     "carriage returns alone": (b"user,n\ra,1\rb,2\r", {}, ["line 1", "carriage return"]),
     "a carriage return inside a line": (b'user)p"lace,\rvalu{\na,x,1N5,\ny,\n2p', {}, ["line 1", "carriage return"]),
     "a field that is too long": (b"a" * 131_073 + b",n\nx,1\n", {}, ["line 1", "131,072", "`quoted=False`"]),
@@ -233,7 +233,7 @@ def test_a_truncated_or_damaged_gzip_is_named(monkeypatch):
     monkeypatch.setattr(TUNING, "csv_sample_bytes", 40)
     whole = gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (k, k * k % 977) for k in range(20_000)))
     for cut in (whole[:1000], whole[:-9]):
-        assert_mentions(message(given(cut, "t.csv.gz")), "t.csv.gz", "ends too early")
+        assert_mentions(message(given(cut, "t.csv.gz")), "t.csv.gz", "is truncated")
     wrong = bytearray(whole)
     wrong[-6] ^= 0xFF
     assert_mentions(message(given(bytes(wrong), "t.csv.gz")), "t.csv.gz", "damaged (CRC check")
@@ -241,7 +241,9 @@ def test_a_truncated_or_damaged_gzip_is_named(monkeypatch):
 
 def test_the_line_of_a_row_that_the_relation_refuses_is_known():
     source = given('user,value\n"a\nb",1\n\n,2\n')
-    with pytest.raises(plait.errors.DataError, match=r"column 'user', row 1 \(counting from 0\): the label is missing"):
+    with pytest.raises(
+        plait.errors.DataError, match=r"column 'user', row 1 \(counting from 0\): the name .* is missing"
+    ):
         plait.Model("r[user] = A[user]").bind({"r": plait.read(source)})
     assert line_of(source, 1) == 5
 
@@ -285,3 +287,62 @@ def test_strip_works_for_other_tables():
         assert plait.read(name, strip=True).equals(bare)
     pl.DataFrame({"a ": [1], "a": [2]}).write_parquet("b.parquet")
     assert_mentions(message("b.parquet", strip=True), "b.parquet", "two columns", "'a'")
+
+
+# --- texts that mean no value, and rows that cannot be read
+
+
+def test_null_values_are_null_in_every_column_and_do_not_make_it_text():
+    rows = 'NA,cafe,3\n7,NA,-\n8,\'-,"NA"\nNA,NA,-\n9,gym,4\n'
+    table = plait.read(given(f"user,place,value\n{rows}"), null_values=["NA", "-"])
+    # An escaped name is not the text that means no value; a row without any value is a blank one.
+    assert table.rows() == [(None, "cafe", 3), (7, None, None), (8, "-", None), (9, "gym", 4)]
+    assert [line_of("visits.csv", row, null_values=["NA", "-"]) for row in range(5)] == [2, 3, 4, 6, None]
+    assert plait.read(given("a,b\n NA ,1\nx,2\n"), null_values="NA", strip=True)["a"].to_list() == [None, "x"]
+    assert plait.read(given("a\n1\nNA\n"), null_values="NA").rows() == [(1,)]
+
+
+BAD = [
+    ("short", 'ann\n"q\nr",park\n'),
+    ("long", 'ann,cafe,3,4\nann,cafe,3,"x\ny"\n'),
+    ("no number", "ann,cafe,many\n\nann,cafe,inf\n"),
+]
+
+
+@pytest.mark.parametrize("rows", [rows for _, rows in BAD], ids=[name for name, _ in BAD])
+@pytest.mark.parametrize("before", [0, 1, 30])
+@pytest.mark.parametrize("end", ["", ".gz"])
+def test_bad_rows_are_left_out_with_one_warning(rows, before, end, monkeypatch):
+    monkeypatch.setattr(TUNING, "csv_sample_bytes", 60)
+    good = [(f"u{n}", "a\nb" if n == 2 else "gym", n) for n in range(60)]
+    lines = [f'{user},"{place}",{value}\n' for user, place, value in good]
+    text = "".join(["user,place,value\n", *lines[:before], rows, *lines[before:]])
+    source = given(gzip.compress(text.encode()) if end else text, f"visits.csv{end}")
+    first = 2 + sum(line.count("\n") for line in lines[:before])
+    with pytest.warns(plait.errors.SkippedRowsWarning, match="2 rows are left out") as caught:
+        table = plait.read(source, on_bad_rows="skip")
+    assert len(caught) == 1
+    assert caught[0].message.location.lines == (first,)
+    assert table.rows() == good
+    assert table["value"].dtype == pl.Int64
+    whole = text.splitlines()
+    for row in (0, 1, 29, 30, 59):
+        assert whole[line_of(source, row, on_bad_rows="skip") - 1].startswith(f"u{row},")
+    scanned = plait.scan(source, on_bad_rows="skip")
+    with pytest.warns(plait.errors.SkippedRowsWarning, match="2 rows are left out") as caught:
+        batches = list(scanned.batches(["user", "value"], 10))
+    assert len(caught) == 1
+    after = batches[max(k for k, batch in enumerate(batches) if batch is None) + 1 :]  # what came before is void
+    assert pl.concat(after).rows() == [(user, value) for user, _, value in good]
+
+
+def test_skip_neither_hides_other_faults_nor_warns_of_good_files():
+    source = given("user,value\nann,1\nbob,x\n")
+    assert_mentions(message(source), "line 3", "'x' is not a number")
+    assert_mentions(message(given('user,value\nann,"1\nbob,x\n'), on_bad_rows="skip"), "line 2", "not closed")
+    assert_mentions(message(given(b"user,value\nann,1\nb\xff,2\ncem\n"), on_bad_rows="skip"), "line 3", "UTF-8")
+    assert plait.read(given("user,value\nann,1\nbob,\n"), on_bad_rows="skip").rows() == [("ann", 1), ("bob", None)]
+    assert_mentions(message(source, on_bad_rows="drop"), "`on_bad_rows` is 'drop'", "'error' or 'skip'")
+    assert_mentions(message(source, null_values=0), "`null_values` is 0", "what stands in the file")
+    pl.DataFrame({"a": [1]}).write_parquet("a.parquet")
+    assert_mentions(message("a.parquet", null_values="NA"), "`null_values` is not an option for a.parquet")

@@ -171,8 +171,8 @@ ZERO = pl.DataFrame({"i": [0, 1]})
 @pytest.mark.parametrize(
     ("data", "name", "options", "words"),
     [
-        (TABLE, "folder.csv", {}, ["folder.csv: ", "is a folder"]),
-        (TABLE, "no/t.csv", {}, ["no/t.csv: ", "no folder 'no'"]),
+        (TABLE, "folder.csv", {}, ["folder.csv: ", "got a folder"]),
+        (TABLE, "no/t.csv", {}, ["no/t.csv: ", "the folder 'no' does not exist"]),
         (TABLE, "file.csv/t.csv", {}, ["file.csv/t.csv: ", "'file.csv' is a file"]),
         (TABLE, "t.mat", {}, ["t.mat: ", "'.mat'", ".csv, .tsv"]),
         (TABLE, "t.cvs", {}, ["t.cvs: ", "'.cvs'", "Did you mean '.csv'?"]),
@@ -180,7 +180,7 @@ ZERO = pl.DataFrame({"i": [0, 1]})
         (3, "t.csv", {}, ["t.csv: ", "int"]),
         (TABLE, "t.tns", {}, ["t.tns: ", "'user'", "String", ".csv or .parquet"]),
         (ZERO, "t.tns", {}, ["t.tns: ", "'i'", "coordinate 0"]),
-        (pl.DataFrame({"i": [1], "value": ["x"]}), "t.tns", {}, ["t.tns: ", "'value'", "not all numbers"]),
+        (pl.DataFrame({"i": [1], "value": ["x"]}), "t.tns", {}, ["t.tns: ", "'value'", "that are not numbers"]),
         (ZERO, "t.tns", {"value": "plays"}, ["t.tns: ", "no column 'plays'", "`value`", "'i'"]),
         (TABLE, "t.npy", {}, ["t.npy: ", ".npz, .parquet or .csv"]),
         (pl.DataFrame({"a": [[1]]}), "t.csv", {}, ["t.csv: ", "nested", ".parquet"]),

@@ -131,7 +131,7 @@ def test_fewer_sweeps_to_a_bound_no_lower(arguments):
 def test_fit_converges_only_by_a_plain_sweep(seed):
     fit = plait.fit(CP3, {"X": counts(2)}, rank=5, seed=seed, max_iter=2000, tol=1e-5, accelerate=True)
     assert fit.stop.reason == "converged"
-    assert not fit.state.trail.extrapolated
+    assert not fit.state.momentum.extrapolated
     assert abs(fit.history[-1].change) < 1e-5
 
 
@@ -174,7 +174,7 @@ def test_run_that_ended_in_a_leap_has_not_converged_for_a_plain_fit(tmp_path, le
     for last in range(ADAPT_WARM + 5, 70):  # before that, no fit converges
         run = tmp_path / str(last)
         arguments = {"checkpoint": run, "progress": lambda record, last=last: record.sweep < last, "accelerate": True}
-        if plait.fit(CP3, {"X": counts()}, max_iter=80, **settings, **arguments).state.trail.extrapolated:
+        if plait.fit(CP3, {"X": counts()}, max_iter=80, **settings, **arguments).state.momentum.extrapolated:
             break
     on = plait.fit(CP3, {"X": counts()}, **settings | {"tol": 1.0}, max_iter=80, init=run)
     assert on.history[-1].sweep == last + 1, on.stop

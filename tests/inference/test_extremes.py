@@ -35,6 +35,7 @@ def predicted(fit, relation, shape):
     return mean
 
 
+@pytest.mark.filterwarnings("ignore::plait.errors.OverdispersionWarning")
 @EVERY_METHOD
 def test_counts_up_to_1e9(method):
     X = counts(0, 6, 5, 4, rate=1.0)

@@ -111,14 +111,14 @@ def test_a_run_resumes_with_the_same_given_posterior_only(tmp_path):
     again = plait.fit(TEXT, {"X": X}, max_iter=8, fixed={"B": given}, init=tmp_path, **common)
     assert again.objective == whole.objective
     assert str(whole.explain("X", {"i": 0, "j": 0}, exact=True, data={"X": X}))
-    with pytest.raises(plait.errors.ParameterError, match="cannot go on, for its data differs"):
+    with pytest.raises(plait.errors.ParameterError, match="cannot continue: its data differs"):
         plait.fit(TEXT, {"X": X}, max_iter=8, fixed={"B": other}, init=tmp_path, **common)
 
 
 def test_a_posterior_that_does_not_fit_is_refused():
     given = posterior(("j", "r"), np.ones((4, 3)), 1.0)
-    with pytest.raises(plait.errors.ParameterError, match=r"fixed: factor B has shape \(4, 3\), wanted \(4, 2\)"):
+    with pytest.raises(plait.errors.ParameterError, match=r"`fixed`: factor B has shape \(4, 3\), expected \(4, 2\)"):
         plait.fit(TEXT, {"X": X}, rank=2, fixed={"B": given})
     pairs = plait.fit("X[i,j] = A[i,r] B[j,r] + M[i,j]", {"X": np.eye(80)}, rank=1, seed=0, max_iter=2)
-    with pytest.raises(plait.errors.ParameterError, match="a posterior over the pairs that another fit remembers"):
+    with pytest.raises(plait.errors.ParameterError, match="got a posterior over pairs"):
         plait.fit("X[i,j] = A[i,r] B[j,r] + M[i,j]", {"X": np.eye(80)}, rank=1, fixed={"M": pairs.factors["M"]})

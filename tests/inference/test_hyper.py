@@ -141,7 +141,8 @@ def test_weights_decide_what_few_links_are(weight, levels):
 def test_rank_one_concentrations_wait_until_the_means_have_settled(warmup, after):
     common = {"rank": 3, "adapt_prior": {"A": "rank-one", "B": "factor"}, "seed": 0, "tol": 0.0, "warmup": warmup}
     early, late = (
-        plait.fit(MATRIX, {"X": scarce()}, max_iter=after + empirical_bayes.HOLD + n, **common) for n in (0, 1)
+        plait.fit(MATRIX, {"X": scarce()}, max_iter=after + empirical_bayes.RANK_ONE_MEAN_SWEEPS + n, **common)
+        for n in (0, 1)
     )
     assert early.prior["A"].concentration == 0.5
     assert len(set(early.prior["A"].mean.ravel())) > 3
@@ -151,7 +152,7 @@ def test_rank_one_concentrations_wait_until_the_means_have_settled(warmup, after
 
 def test_no_fit_converges_before_its_rank_one_concentrations_adapt():
     fit = plait.fit(MATRIX, {"X": scarce()}, rank=2, adapt_prior="rank-one", seed=0, tol=0.5)
-    assert fit.history[-1].sweep == ADAPT_WARM + empirical_bayes.HOLD + 2
+    assert fit.history[-1].sweep == ADAPT_WARM + empirical_bayes.RANK_ONE_MEAN_SWEEPS + 2
 
 
 def test_rank_one_of_a_factor_without_entities_or_components_is_one_prior():
@@ -172,12 +173,12 @@ def test_concentration_solves_its_equation_from_any_start_or_is_clipped(gap, sta
     def slope(log_A):
         return log_A - digamma(np.exp(log_A)) - gap
 
-    low, high = np.log(empirical_bayes.LOWEST), np.log(empirical_bayes.HIGHEST)
+    low, high = np.log(empirical_bayes.MIN_CONCENTRATION), np.log(empirical_bayes.MAX_CONCENTRATION)
     found = empirical_bayes.solve_concentration(np.array([gap]), np.array([start]))[0]
     if slope(low) <= 0:
-        assert found == empirical_bayes.LOWEST
+        assert found == empirical_bayes.MIN_CONCENTRATION
     elif slope(high) >= 0:
-        assert found == empirical_bayes.HIGHEST
+        assert found == empirical_bayes.MAX_CONCENTRATION
     else:
         exact = np.exp(brentq(slope, low, high, xtol=1e-14, rtol=1e-14))
         # The equation's own condition: for large A the left side is 1/(2A), so an error of 1e-16 moves A by 2e-16 A.
@@ -186,7 +187,7 @@ def test_concentration_solves_its_equation_from_any_start_or_is_clipped(gap, sta
 
 @pytest.mark.parametrize("gap", [-1.0, 0.0, 1e-12])
 def test_entries_that_do_not_spread_give_the_highest_concentration(gap):
-    assert empirical_bayes.solve_concentration(np.array([gap]), np.array([0.5])) == empirical_bayes.HIGHEST
+    assert empirical_bayes.solve_concentration(np.array([gap]), np.array([0.5])) == empirical_bayes.MAX_CONCENTRATION
 
 
 # --- the gauge

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plait
-from plait.inference.empirical_bayes import HOLD
+from plait.inference.empirical_bayes import RANK_ONE_MEAN_SWEEPS
 from tests.support import oracle
 from tests.support.infer_laws import BOTH_LIKELIHOODS, NAMES, PRODUCTS, dense_sums, parse_strategy, rises
 from tests.support.models import EXPOSED, MODELS, SIZES
@@ -47,7 +47,7 @@ def test_bound_rises_while_priors_adapt(name, tie):
     adapt = TIES[tie] if tie != "indices" else tuple(index for index in TIES[tie] if index in latent)
     likelihood = "bernoulli" if list(TIES).index(tie) % 2 else "poisson"
     case = make(name, parse_strategy(name, list(TIES).index(tie)), likelihood)
-    rises(case, case.fit(adapt_prior=adapt, max_iter=HOLD + 15 if tie == "rank-one" else 30))
+    rises(case, case.fit(adapt_prior=adapt, max_iter=RANK_ONE_MEAN_SWEEPS + 15 if tie == "rank-one" else 30))
 
 
 @pytest.mark.parametrize("tie", ["factor", "component", "entity", "rank-one"])
@@ -55,7 +55,7 @@ def test_bound_rises_while_priors_adapt(name, tie):
 def test_bound_of_a_sum_rises_while_priors_adapt_and_leaps_are_taken(name, tie):
     case = make(name, parse_strategy(name, len(tie)))
     for accelerate in (False, True):
-        sweeps = HOLD + 15 if tie == "rank-one" else 25
+        sweeps = RANK_ONE_MEAN_SWEEPS + 15 if tie == "rank-one" else 25
         rises(case, case.fit(adapt_prior=tie, accelerate=accelerate, max_iter=sweeps, **dense_sums(name)))
 
 
@@ -71,7 +71,7 @@ def test_bound_rises_under_every_weight_with_an_exposure(way):
 def test_bound_rises_when_the_priors_concentration_differs_between_entries(tie):
     case = make("matrix")
     prior = {"A": plait.Gamma(np.geomspace(0.05, 20.0, SIZES["i"])[:, None], 1.0), "B": plait.Gamma(0.7, 1.3)}
-    rises(case, case.fit(adapt_prior={"A": tie}, prior=prior, max_iter=HOLD + 20))
+    rises(case, case.fit(adapt_prior={"A": tie}, prior=prior, max_iter=RANK_ONE_MEAN_SWEEPS + 20))
 
 
 @pytest.mark.quick(name=["matrix", "coupled_paper", "pairwise"])

@@ -26,24 +26,26 @@ def own(*changes):
 
 
 def test_em_is_warm_once_it_rose_and_rests():
-    assert acceleration.warm(history(*RISING, 9e-5))
-    assert not acceleration.warm(history(*RISING, 2e-4))
-    assert not acceleration.warm(history(*RESTING))  # it may yet leave its start
+    assert acceleration.has_warmed_up(history(*RISING, 9e-5))
+    assert not acceleration.has_warmed_up(history(*RISING, 2e-4))
+    assert not acceleration.has_warmed_up(history(*RESTING))  # it may yet leave its start
 
 
 def test_vb_has_settled_from_the_first_rest_on_but_not_in_its_first_sweeps():
     warm = history(*RISING, 5e-5)
-    assert not acceleration.settled([*warm, *own(1e-5, 1e-5, 1e-5, 1e-5)])
-    assert acceleration.settled([*warm, *own(1e-5, 1e-5, 1e-5, 1e-5, 1e-5)])
-    assert acceleration.settled([*warm, *own(1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.2, 0.1)])  # priors have adapted
-    assert not acceleration.settled([*warm, *own(*[2e-4] * 12)])
+    assert not acceleration.has_converged_early([*warm, *own(1e-5, 1e-5, 1e-5, 1e-5)])
+    assert acceleration.has_converged_early([*warm, *own(1e-5, 1e-5, 1e-5, 1e-5, 1e-5)])
+    assert acceleration.has_converged_early(
+        [*warm, *own(1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.2, 0.1)]
+    )  # priors have adapted
+    assert not acceleration.has_converged_early([*warm, *own(*[2e-4] * 12)])
 
 
 def test_without_a_short_warm_up_vb_does_not_settle_early():
-    assert not acceleration.settled(own(*RISING[1:], *[1e-6] * 20))
+    assert not acceleration.has_converged_early(own(*RISING[1:], *[1e-6] * 20))
     whole = history(*RISING, *[2e-4] * (WARM_UP - len(RISING)))
     assert whole[-1].sweep == -1
-    assert not acceleration.settled([*whole, *own(*[1e-6] * 20)])
+    assert not acceleration.has_converged_early([*whole, *own(*[1e-6] * 20)])
 
 
 def drawn(scale, seed=0, sizes=(30, 25, 20), rank=3):

@@ -7,7 +7,7 @@ from scipy.special import gammaln, xlogy
 import plait
 from plait.fitting.options import Options
 from plait.fitting.prepare import prepare
-from plait.inference.baseline import popularity_bound
+from plait.inference.baseline import baseline_objective
 from tests.support.caught_warnings import caught, fitted, one
 
 MATRIX = "X[i, j] = A[i, r] B[j, r]"
@@ -57,4 +57,4 @@ def popularity(text, data, **arguments):
     """As after a fit of rank 4 that made two sweeps."""
     task = prepare(text, data, Options(rank=4, seed=0, **arguments))
     fit = plait.fit(text, data, rank=4, seed=0, max_iter=2, progress=False, **arguments)
-    return popularity_bound(task.problem, fit.method, fit.state, task.loop.ties)
+    return baseline_objective(task.problem, fit.method, fit.state, task.loop.ties)

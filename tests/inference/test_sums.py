@@ -170,6 +170,7 @@ def test_entries_of_a_sum_that_underflow_equal_the_oracle(name, likelihood, rare
     assert rare, "no entry took the log-sum-exp path"
 
 
+@pytest.mark.filterwarnings("ignore::plait.errors.OverdispersionWarning")
 def test_counts_up_to_1e9_next_to_a_background():
     X = np.random.default_rng(0).poisson(1.0, (6, 5, 4)).astype(float)
     X[1, 2, 3], X[4, 0, 0] = 1e9, 123_456_789.0

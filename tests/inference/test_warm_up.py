@@ -58,7 +58,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path, place):
         assert (fit.factors["A"].concentration > 0).all()
     if place < 0:
         assert "in the warm-up" in str(cut.stop)
-        assert "compares with no other" in str(cut)
+        assert "not comparable with other fits" in str(cut)
     assert bits(fitted(init=run)) == bits(whole)
 
 
@@ -67,7 +67,9 @@ def test_a_run_goes_on_with_its_warm_up_only(tmp_path, warmup, other):
     whole = fitted(warmup=warmup)
     fitted(warmup=warmup, max_iter=12, checkpoint=tmp_path)
     assert bits(fitted(warmup=warmup, init=tmp_path)) == bits(whole)
-    with pytest.raises(plait.errors.ParameterError, match=rf"for its warmup differs \({warmup} then, {other} now\)"):
+    with pytest.raises(
+        plait.errors.ParameterError, match=rf"cannot continue: its warmup differs \({warmup} then, {other} now\)"
+    ):
         fitted(warmup=other, init=tmp_path)
 
 
@@ -87,8 +89,8 @@ def test_there_is_no_warm_up_where_another_option_gives_the_start():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"warmup": "em"}, "`warmup` must be a whole number, 0 or more, got 'em'"),
-        ({"warmup": -1}, "`warmup` must be a whole number, 0 or more, got -1"),
+        ({"warmup": "em"}, "`warmup` must be an integer of at least 0, got 'em'"),
+        ({"warmup": -1}, "`warmup` must be an integer of at least 0, got -1"),
         ({"warmup": 0, "init": {"A": np.ones((9, 3))}}, "`warmup` and `init` are both given"),
         ({"warmup": 50, "method": "em"}, "`warmup` requires `method=\"vb\"`, got 'em'"),
     ],

@@ -262,7 +262,7 @@ def test_a_likelihood_from_outside_is_fitted_saved_and_asked(tmp_path):
 
 def test_impossible_values_are_refused_with_a_hint():
     with pytest.raises(
-        plait.errors.DataError, match=r"1\.5, but the likelihood is negbin\.\nCounts are whole .*tweedie"
+        plait.errors.DataError, match=r"1\.5, but the likelihood is negbin\.\nCounts are integers .*tweedie"
     ):
         plait.fit(TEXT, {"X": plait.Relation(drawn("negbin") * 1.5, likelihood="negbin")}, rank=2)
 

@@ -36,10 +36,10 @@ def test_a_name_stands_for_a_likelihood():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("negbim", r"`likelihood` 'negbim' is not known\.\nDid you mean 'negbin'\? There are poisson|tweedie"),
-        (3, r"`likelihood` 3 is not known"),
-        (Negbin, r"`likelihood=Negbin` is a class\.\nGive an object: Negbin\(…\)"),
-        ("geometric", r"`likelihood` 'geometric' cannot be made from its name alone\.\nGive an object"),
+        ("negbim", r"`likelihood` is unknown: 'negbim'\.\nDid you mean 'negbin'\? The likelihoods are poisson|tweedie"),
+        (3, r"`likelihood` is unknown: 3"),
+        (Negbin, r"`likelihood` must be an object, got the class Negbin\.\nWrite Negbin\(…\)"),
+        ("geometric", r"`likelihood` 'geometric' has missing or wrong parameters: none given\.\nWrite Geometric"),
     ],
 )
 def test_an_unknown_likelihood_is_refused(given, message):
@@ -64,9 +64,9 @@ def test_likelihoods_differ_by_name_and_settings():
 
 
 def test_a_name_of_plaits_own_cannot_be_taken():
-    with pytest.raises(ParameterError, match="Take another name"):
+    with pytest.raises(ParameterError, match="Choose another name"):
         type("Mine", (Likelihood,), {"name": "poisson", "__module__": "another.module"})
-    with pytest.raises(ParameterError, match="one word"):
+    with pytest.raises(ParameterError, match="letters, digits and _"):
         type("Mine", (Likelihood,), {"name": "two words"})
     assert as_likelihood("poisson") == Poisson()
 

@@ -102,6 +102,18 @@ def test_the_variance_is_the_slope_of_the_expected_events():
             assert np.abs(follow - slope / events).max() <= 1e-6
 
 
+def test_the_variance_of_short_bursts_is_exact():
+    rate = 1e3
+    for ratio in (1e-6, 9.9e-5):  # c x/λ; from 1e-4 on there is no series
+        for value in (2.0, 5.0, 40.0, 1000.0):
+            c = ratio * rate / value
+            with mpmath.workdps(60):
+                s = mpmath.mpf(c) / mpmath.mpf(rate)
+                wanted = mpmath.fsum(s * k / (1 + s * k) ** 2 for k in range(int(value)))
+            found = negbin.variance(np.array([value]), np.log([rate]), {"burst": c})[0]
+            assert found == pytest.approx(float(wanted), rel=1e-11)
+
+
 @pytest.mark.parametrize("p", [1e-12, 1e-9, 1e-5, 1e-3, 0.1, 0.5, 0.99, 1 - 1e-9])
 def test_a_mean_burst_is_solved_for(p):
     with mpmath.workdps(50):
@@ -154,7 +166,7 @@ def test_a_given_burst_is_not_learnt():
 
 @pytest.mark.parametrize("given", [{"p": 1.0}, {"p": -0.1}, {"mean_burst": 0.9}, {"p": 0.5, "mean_burst": 2.0}])
 def test_impossible_settings_are_refused(given):
-    with pytest.raises(ParameterError, match=r"^`(p|mean_burst)` .*\n(Leave it out|Give one)"):
+    with pytest.raises(ParameterError, match=r"^`(p|mean_burst)` .*\n(Remove it|Remove one)"):
         Negbin(**given)
 
 

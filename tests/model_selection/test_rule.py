@@ -54,7 +54,7 @@ def test_the_rule_limits_the_time_of_a_sweep_and_memory(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TUNING, "max_sweep_products", found.work(free) / 3)
         assert found.work(rank_by_rule(found)) <= found.work(free) / 3
-    monkeypatch.setattr(rank_rule, "memory", lambda: 4 * 8 * rank_rule.ARRAYS * found.numbers(4))
+    monkeypatch.setattr(rank_rule, "memory", lambda: 4 * 8 * rank_rule.ARRAYS_PER_FACTOR * found.numbers(4))
     assert rank_by_rule(found) <= 4 < free
 
 

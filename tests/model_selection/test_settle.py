@@ -36,7 +36,7 @@ def test_a_rank_left_out_is_auto_and_makes_the_fit_of_the_same_rank_given(found)
 def test_settings_say_how_a_rank_was_found(found):
     by = found.settings["rank_by"]
     assert by["asked"] == "auto"
-    assert by["way"] == "links of X put aside"
+    assert by["way"] == "held-out links of X"
     assert len(by["tried"]) > 1
 
 
@@ -133,8 +133,8 @@ def test_every_index_of_a_core_is_searched_by_the_bound():
     ("text", "arguments", "message"),
     [
         (CP, {"rank": "elbow"}, r"`rank` must be .*'elbow'\.\nDid you mean 'elbo'\?"),
-        (CP, {"rank": "elbo", "method": "em"}, r'`rank="elbo"` needs `method="vb"`.*\nGive `rank="auto"`'),
-        (CP, {"rank": "elbo", "prune": True}, r'`prune` is given next to `rank="elbo"`.*\nLeave it out'),
+        (CP, {"rank": "elbo", "method": "em"}, r'`rank="elbo"` requires `method="vb"`.*\nUse `rank="auto"`'),
+        (CP, {"rank": "elbo", "prune": True}, r'`prune` and `rank="elbo"` exclude each other.*\nRemove it'),
         ("X[i,j,k] = a[i] b[j] c[k]", {"rank": "auto"}, "the model has no latent index"),
     ],
 )

@@ -95,7 +95,7 @@ def flip(path, at):
 DAMAGE = {  # what happens to a block, what opening the folder says, what reading the block says
     "missing": (lambda path: path.unlink(), "blocks is missing", "blocks is missing"),
     "truncated": (lambda path: os.truncate(path, 100), "damaged: it has 100 bytes", "damaged: it has 100 bytes"),
-    "a byte": (lambda path: flip(path, -1), None, "its checksum is another one"),
+    "a byte": (lambda path: flip(path, -1), None, "its checksum is wrong"),
     "the header": (lambda path: flip(path, 10), None, "this file of the blocks is damaged"),
 }
 
@@ -133,9 +133,9 @@ def test_a_wrong_manifest_is_refused(packed, content, words):
 
 
 def test_a_folder_without_blocks_is_refused(tmp_path):
-    with pytest.raises(plait.errors.StorageError, match="there is no such folder"):
+    with pytest.raises(plait.errors.StorageError, match="the folder does not exist"):
         Packed.open(tmp_path / "none")
-    with pytest.raises(plait.errors.StorageError, match=r"these are no blocks: there is no manifest\.json"):
+    with pytest.raises(plait.errors.StorageError, match=r"not a folder of blocks: manifest\.json is missing"):
         Packed.open(tmp_path)
 
 
@@ -153,9 +153,9 @@ def test_a_pack_replaces_another_as_a_whole(packed):
 
 def test_other_files_are_not_overwritten(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(plait.errors.StorageError, match=r"holds other things, such as 'letter\.txt'"):
+    with pytest.raises(plait.errors.StorageError, match=r"contains other files, such as 'letter\.txt'"):
         plait.pack(MODEL, {"v": rows()}, tmp_path)
-    with pytest.raises(plait.errors.StorageError, match="this is a file"):
+    with pytest.raises(plait.errors.StorageError, match="got a file"):
         plait.pack(MODEL, {"v": rows()}, tmp_path / "letter.txt")
 
 
@@ -171,7 +171,9 @@ def test_a_full_disk_leaves_what_was_there(packed, monkeypatch, writes):
 
     before = sorted(path.name for path in packed.path.iterdir())
     monkeypatch.setattr(folders.Draft, "put", put)
-    with pytest.raises(plait.errors.StorageError, match=r"cannot be written: No space left on device\.\nMake room"):
+    with pytest.raises(
+        plait.errors.StorageError, match=r"cannot be written: No space left on device\.\nFree some space"
+    ):
         plait.pack(MODEL, {"v": rows(seed=1)}, packed.path, memory="1MB")
     assert sorted(path.name for path in packed.path.iterdir()) == before
     Packed.open(packed.path).verify()
@@ -229,9 +231,9 @@ def test_two_packs_of_one_folder_exclude_each_other(tmp_path):
     process = start(tmp_path, folder)
     try:
         wait_for(folder, "*-spill")
-        with pytest.raises(plait.errors.StorageError, match="being packed by another process"):
+        with pytest.raises(plait.errors.StorageError, match="another process is packing"):
             plait.pack(MODEL, {"v": rows()}, folder)
-        with pytest.raises(plait.errors.StorageError, match="the folder is being packed"):
+        with pytest.raises(plait.errors.StorageError, match="packing into this folder has not finished"):
             Packed.open(folder)
     finally:
         process.kill()

@@ -69,9 +69,10 @@ def test_some_of_the_links(links):
 
 def test_only_links_on_disk_refuse_what_needs_memory(links):
     if links.in_memory:
-        links.require_memory("v", "this", "Leave it out.")
+        links.require_memory("v", "this", "Remove it.")
         return
     with pytest.raises(
-        plait.errors.ParameterError, match=r"this needs all links in memory, and those of v are on disk[^$]*Leave"
+        plait.errors.ParameterError,
+        match=r"this requires all links in memory, but the links of v are on disk[^$]*Remove",
     ):
-        links.require_memory("v", "this", "Leave it out.")
+        links.require_memory("v", "this", "Remove it.")

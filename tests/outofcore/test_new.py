@@ -56,7 +56,7 @@ def test_fold_in_and_update_equal_those_in_memory(tmp_path, way):
     assert_alike(large, folded)
     assert large.objective == folded.objective
     if way not in ADDS_UP:
-        with pytest.raises(plait.errors.DataError, match="user=0, act=0, place=0 is a known link already"):
+        with pytest.raises(plait.errors.DataError, match="user=0, act=0, place=0 is already a known link"):
             large.update({"visits": later})
         later = later.filter(pl.col("user") > 0)
     plain = way not in ("listed", "weighed zeros")  # others add up links on disk and new links separately
@@ -198,7 +198,7 @@ def test_an_update_of_blocks_takes_one_weight(tmp_path):
     _, disk = fit_both(tmp_path, visits())
     rows = LATER.with_columns(weight=pl.Series([1.0, 2.0, 1.0, 1.0]))
     with pytest.raises(
-        plait.errors.DataError, match=r"row 1[^$]*the weight is 2[^$]*beside blocks[^$]*Leave the weight out"
+        plait.errors.DataError, match=r"row 1[^$]*the weight is 2[^$]*next to blocks[^$]*Remove the weight"
     ):
         disk.update({"visits": plait.Relation(rows, value="value", weight="weight")})
 

@@ -177,7 +177,7 @@ def test_an_empty_table_needs_declared_labels(tmp_path):
     labels = {"i": [1, 2], "j": [3, 4]}
     found = packs_like_memory(tmp_path, ORDERS[2], {"v": plait.Relation(rows, unseen="zero")}, entities=labels)
     assert len(found.relations["v"].blocks) == 0
-    with pytest.raises(plait.errors.DataError, match="axis i has no entity"):
+    with pytest.raises(plait.errors.DataError, match="axis i has no entities"):
         plait.pack(ORDERS[2], {"v": rows}, tmp_path / "x")
 
 

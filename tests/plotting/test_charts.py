@@ -10,7 +10,7 @@ import pytest
 
 import plait
 from plait.plotting import theme
-from plait.plotting.coupling_chart import DEEP
+from plait.plotting.coupling_chart import MAX_OPACITY
 from plait.rendering.svg import INK, drawn, inline
 from tests.support.chart_data import CHARTS, LONG, pictures
 
@@ -115,7 +115,7 @@ def over(colour, page, opacity):
 @pytest.mark.parametrize(("page", "ink"), [(WHITE, INK), (DARK, DARK_INK)])
 def test_marks_and_numbers_stand_out_on_light_and_dark_pages(page, ink):
     assert all(contrast(colour, page) >= 3.0 for colour in theme.COLOURS)
-    assert all(contrast(ink, over(theme.BLUE, page, opacity)) >= 4.5 for opacity in (0.0, 0.3, DEEP))
+    assert all(contrast(ink, over(theme.BLUE, page, opacity)) >= 4.5 for opacity in (0.0, 0.3, MAX_OPACITY))
 
 
 def test_without_altair_a_plot_names_the_package(fit, metrics, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 import plait
 from plait.analysis.components.entity_shares import profile
 from plait.inference.state import Record
-from plait.plotting.objective_charts import POINTS, rise
+from plait.plotting.objective_charts import MAX_POINTS, rise
 from tests.support.chart_data import HOSTILE, LONG, MODEL, NAMES, tables, values
 from tests.support.oracle import sd_of_shares
 
@@ -40,7 +40,7 @@ def test_terrible_first_steps_are_left_out(fit):
 
 def test_a_long_fit_has_few_points_with_both_ends(fit):
     found = rise(of_history(fit, [-1000 - 500 / (1 + n) for n in range(20_000)]))
-    assert len(found.shown) == POINTS
+    assert len(found.shown) == MAX_POINTS
     assert found.shown[-1] == (19_999, -1000 - 500 / 20_000)
 
 

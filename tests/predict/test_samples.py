@@ -73,9 +73,9 @@ def test_given_factors_are_repeated_and_exposures_left_out():
 
 @pytest.mark.parametrize("number", [-1, 1.5, "3", True])
 def test_n_and_seed_are_whole_numbers(number):
-    with pytest.raises(plait.errors.ParameterError, match=r"`n` must be a whole number, 0 or more, got"):
+    with pytest.raises(plait.errors.ParameterError, match=r"`n` must be an integer of at least 0, got"):
         fit().sample(number)
-    with pytest.raises(plait.errors.ParameterError, match=r"`seed` must be a whole number, 0 or more, got"):
+    with pytest.raises(plait.errors.ParameterError, match=r"`seed` must be an integer of at least 0, got"):
         fit().sample(1, number)
     assert {name: d.shape for name, d in fit().sample(0).items()} == {"A": (0, 3, 2), "B": (0, 2, 2)}
 

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -10,6 +11,7 @@ pytest.importorskip("jinja2", reason="the page needs jinja2")
 pytest.importorskip("vl_convert", reason="pictures need vl-convert-python")
 
 import plait
+from plait.fitting.options import Options
 from plait.rendering import text
 from plait.rendering.document import Cards, Section, Share, Table, Warn
 from plait.report import sections
@@ -82,10 +84,20 @@ def test_a_test_is_shown_next_to_popularity(tmp_path):
     assert {row[0]: row[3] for row in table.rows}["roc_auc"] == f"{metrics.baseline['roc_auc']:.4f}"
 
 
-def test_without_a_test_it_says_how_to_make_one(document):
-    said = text.render(document)
-    assert "plait.train_test_split(data, 'visits', fraction=0.1, by=\"cells\"" in said
-    assert "plait report run --test test.csv --relation visits" in said
+def test_without_a_test_its_lines_make_one(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = section(document, "quality").blocks[1].text
+    made = {"data": tables(), "model": MODEL}
+    exec(lines, made)
+    assert made["split"].links > 0
+    assert " test links, " in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_with_a_test_is_reproduced_with_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    metrics = plait.evaluate(fitted(), "visits", split().test)
+    lines = fitting(ReportData(fitted(), metrics=metrics)).splitlines()
+    assert lines[-1] == "fit.report(\"report.html\", test=test, relation='visits')"
 
 
 def test_large_data_have_fewer_explanations(monkeypatch):
@@ -93,9 +105,9 @@ def test_large_data_have_fewer_explanations(monkeypatch):
     subject = ReportData(fitted())
     assert sections.explained(subject) == 15
     monkeypatch.setattr(TUNING, "explained_of_many", 4)
-    assert sections.explained(subject) == sections.FEWEST
+    assert sections.explained(subject) == sections.MIN_EXPLAINED
     (table,) = sections.predicted_links(subject)[0].blocks
-    assert len(table.behind) == sections.FEWEST < len(table.rows)
+    assert len(table.behind) == sections.MIN_EXPLAINED < len(table.rows)
     assert "the first 5" in table.note
 
 
@@ -119,7 +131,7 @@ def test_two_reports_of_one_run_are_the_same_bytes(tmp_path):
 def test_a_file_is_replaced_on_request_only(tmp_path):
     path = tmp_path / "report.html"
     path.write_text("mine")
-    with pytest.raises(plait.errors.StorageError, match=r"report.html: this file is there already.*\n.*replace=True"):
+    with pytest.raises(plait.errors.StorageError, match=r"report.html: the file already exists.*\n.*replace=True"):
         fitted().report(path)
     assert path.read_text() == "mine"
     fitted().report(path, replace=True)
@@ -129,9 +141,9 @@ def test_a_file_is_replaced_on_request_only(tmp_path):
 
 
 def test_a_test_names_its_relation_where_there_are_several(tmp_path):
-    with pytest.raises(plait.errors.ParameterError, match=r"of which relation is the test\? There are visits, friends"):
+    with pytest.raises(plait.errors.ParameterError, match=r"the relation of the test is missing.*\n.*visits, friends"):
         fitted().report(tmp_path / "report.html", test=split().test)
-    with pytest.raises(plait.errors.ParameterError, match="says what a test is of, but there is none"):
+    with pytest.raises(plait.errors.ParameterError, match="is given without `test`"):
         fitted().report(tmp_path / "report.html", relation="visits")
     assert list(tmp_path.iterdir()) == []
 
@@ -148,13 +160,21 @@ def test_a_fit_that_is_well_has_no_warnings():
     fit = plait.fit(MODEL, tables(), **ALIKE, max_iter=3000, tol=1e-7)
     assert fit.stop.reason == "converged"
     assert said(fit) == []
-    assert "Nothing to warn of" in text.render(describe_whole(ReportData(fit)))
+    assert "There are no warnings" in text.render(describe_whole(ReportData(fit)))
 
 
 def test_warnings_come_first(document):
     summary = section(document, "summary")
     assert isinstance(summary.blocks[0], Warn)
     assert summary.blocks[0].text.startswith("not converged: stopped after 60 sweeps")
+
+
+def test_the_default_number_of_sweeps_is_no_reason_to_warn():
+    fit = fitted()
+    assert fit.stop.reason == "max_iter"
+    assert [words[:13] for words in said(fit)] == ["not converged"]
+    default = replace(fit, settings=fit.settings | {"max_iter": Options.max_iter})
+    assert said(default) == []
 
 
 def test_unused_components_are_warned_of():
@@ -165,8 +185,10 @@ def test_unused_components_are_warned_of():
                     max_iter=400, adapt_prior="component")  # fmt: skip
     small = fit.coupling().filter(pl.col("share") < 0.001)
     assert len(small) > 0
-    (found,) = [words for words in said(fit) if words.startswith("leftover")]
-    assert found.startswith(f"leftover components: {len(small)} of the 8 values of r explain less than 0.1 %")
+    (found,) = [words for words in said(fit) if words.startswith("unused")]
+    assert found.startswith(f"unused components: {len(small)} of 8 components of r explain less than 0.1 %")
+    chosen = replace(fit, settings=fit.settings | {"rank_by": {"way": "rule"}})
+    assert not any(words.startswith("unused") for words in said(chosen))  # Plait chose the rank
 
 
 def test_coupling_without_shared_names_is_warned_of():
@@ -189,7 +211,7 @@ def test_a_saved_run_below_the_baseline_is_warned_of(tmp_path):
     fit.save(tmp_path / "run")
     (found,) = [words for words in said(plait.load(tmp_path / "run")) if "without latent indices" in words]
     assert found == str(caught[0].message).replace("\n", " ")
-    assert "what popularity alone explains" in text.render(describe_whole(ReportData(fit)))
+    assert "(popularity alone)" in text.render(describe_whole(ReportData(fit)))
     learnt = fit.update({"visits": data.head(3)})
     assert not any("without latent indices" in words for words in said(learnt))  # its bound is another
 

@@ -38,9 +38,9 @@ def test_a_file_that_is_no_run_is_never_replaced(tmp_path):
         photos.writestr("me.jpg", b"precious")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for path in before:
-        with pytest.raises(StorageError, match="but this is a file"):
+        with pytest.raises(StorageError, match="got another file"):
             fit.save(path, replace=True)
-        with pytest.raises(StorageError, match=r"this is no run of Plait: it has no manifest.json"):
+        with pytest.raises(StorageError, match=r"this is not a run of Plait: manifest.json is missing"):
             plait.load(path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -56,7 +56,7 @@ def test_a_fit_resumes_from_checkpoints_in_an_archive(tmp_path):
     saving = plait.Checkpoint(path, sweeps=1)
     whole = small(max_iter=6)
     small(max_iter=3, checkpoint=saving)
-    with pytest.raises(StorageError, match="this file holds a run already"):
+    with pytest.raises(StorageError, match="this file already contains a run"):
         small(max_iter=3, checkpoint=saving)
     resumed = small(max_iter=6, seed=None, warmup=None, init=path, checkpoint=saving)
     assert resumed.objective == whole.objective
@@ -71,7 +71,7 @@ def test_a_file_missing_from_the_archive_is_named(tmp_path):
     with pytest.raises(StorageError) as caught:
         plait.load(tmp_path / "model.plait")
     wanted = tmp_path / "model.plait" / gone.name
-    assert str(caught.value) == f"{wanted}: this file of the run is missing.\nFetch a copy, or fit again."
+    assert str(caught.value) == f"{wanted}: this file of the run is missing.\nRestore it from a copy, or fit again."
 
 
 def test_a_compressed_archive_is_refused(tmp_path):

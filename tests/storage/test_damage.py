@@ -197,9 +197,9 @@ def test_a_run_of_version_6_has_the_names_of_today(fit_6):
 
 def test_a_run_of_version_6_is_not_continued(old_6):
     model, data = "visits[user, place] = U[user, r] P[place, r]", {"visits": V6_CELLS["visits"]}
-    with pytest.raises(ParameterError, match="cannot go on, for an older version of Plait made it") as caught:
+    with pytest.raises(ParameterError, match="cannot continue: an older version of Plait made it") as caught:
         plait.fit(model, data, rank=2, init=old_6, progress=False)
-    assert caught.value.hint == f"Fit again; to start from its factors, give `init=plait.load({str(old_6)!r})`."
+    assert caught.value.hint == f"Fit again; to start from its factors, use `init=plait.load({str(old_6)!r})`."
     result = CliRunner().invoke(app, ["resume", str(old_6)])
     assert (result.exit_code, result.stdout) == (2, "")
     assert "the run has format version 6; only runs of version 7 can be continued." in result.stderr
@@ -427,7 +427,7 @@ def test_a_file_that_contradicts_the_model_is_named(harm, run):
         plait.load(run)
     named = run if harm in ("fewer names", "more names") else path  # one of two files is wrong
     assert str(named) in str(caught.value)
-    assert "\nFetch a copy" in str(caught.value)
+    assert "\nRestore " in str(caught.value)
 
 
 # --- one file

@@ -58,7 +58,7 @@ def test_fit_on_a_full_disk_exits_with_1(name, disk, tmp_path):
     place = disk(8192)
     result = world.plait(f"fit model.toml -o {place / name} --max-iter 2")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"error: {place / name}: the run cannot be saved: No space left on device.\nMake room" in result.stderr
+    assert f"error: {place / name}: the run cannot be saved: No space left on device.\nFree some space" in result.stderr
     assert [path.name for path in place.rglob("*") if path.is_file()] == []
 
 

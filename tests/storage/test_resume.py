@@ -63,7 +63,7 @@ def test_an_accelerated_fit_resumes(method, tmp_path):
         run = tmp_path / str(cut)
         states.append(case.fit(checkpoint=run, progress=lambda record, cut=cut: record.sweep < cut, **settings).state)
         same_bits(case.fit(init=run, **settings), whole)
-    assert any(state.trail.extrapolated for state in states)
+    assert any(state.momentum.extrapolated for state in states)
 
 
 @pytest.mark.parametrize("adapt_prior", ["component", "rank-one", "entity"])
@@ -155,7 +155,7 @@ def test_an_unfinished_run_loads(warmup, last, saved, place, tmp_path):
         fitted(warmup=warmup, checkpoint=plait.Checkpoint(tmp_path, sweeps=3), progress=stop)
     loaded = plait.load(tmp_path)
     assert loaded.history[-1].sweep == saved
-    assert str(loaded.stop) == f"not finished: this is the checkpoint {place}. `init` goes on from here."
+    assert str(loaded.stop) == f"not finished: this is the checkpoint {place}. Continue with `init`."
     assert len(loaded.top("X", 2)) == 2
 
 
@@ -178,7 +178,7 @@ def test_checkpoints_come_at_the_start_at_intervals_and_at_the_end(
 
 def test_a_checkpoint_overwrites_a_run_only_if_allowed(tmp_path):
     fitted(max_iter=3, checkpoint=tmp_path)
-    with pytest.raises(StorageError, match=r"this folder holds a run already\.\nGo on with it by `init="):
+    with pytest.raises(StorageError, match=r"this folder already contains a run\.\nContinue it with `init="):
         fitted(seed=9, max_iter=3, checkpoint=tmp_path)
     assert plait.load(tmp_path).seed == 0
     fitted(seed=9, max_iter=3, checkpoint=plait.Checkpoint(tmp_path, overwrite=True))
@@ -225,7 +225,7 @@ def test_the_run_of_another_fit_cannot_resume(what, tmp_path):
     options, message = OTHER[what]
     with pytest.raises(ParameterError, match=message) as caught:
         fitted(init=tmp_path, **options)
-    assert caught.value.hint == (f"To start from its factors instead, give `init=plait.load({str(tmp_path)!r})`.")
+    assert caught.value.hint == (f"To start from its factors instead, use `init=plait.load({str(tmp_path)!r})`.")
 
 
 def test_the_run_of_an_older_version_loads_but_cannot_resume(tmp_path):

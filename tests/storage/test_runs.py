@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError
 
 import plait
-from plait.data.sparse.parallel import MANY
+from plait.data.sparse.parallel import MIN_THREADED_ROWS
 from plait.errors import StorageError
 from plait.storage import run_folder as folders
 from tests.support.manifests import change
@@ -83,7 +83,7 @@ def test_only_replace_overwrites_the_run_of_another_fit(name, noun, fit, tmp_pat
     path = tmp_path / name
     fit.save(path)
     other = small()
-    with pytest.raises(StorageError, match=f"{name}: this {noun} holds a run already, of another fit") as caught:
+    with pytest.raises(StorageError, match=f"{name}: this {noun} already contains a run of another fit") as caught:
         other.save(path)
     assert "replace=True" in caught.value.hint
     assert_equal(fit, plait.load(path))
@@ -121,15 +121,15 @@ def test_a_fit_replaces_its_own_checkpoint_but_not_a_later_one(tmp_path):
 
 def test_other_files_are_not_overwritten(fit, tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(StorageError, match=r"this folder holds other things, such as 'thesis.tex'"):
+    with pytest.raises(StorageError, match=r"this folder contains other files, such as 'thesis.tex'"):
         fit.save(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"a run is a folder or an archive of one \(\.plait\), but this is a file"):
+    with pytest.raises(StorageError, match=r"expected a folder or a \.plait file, got another file"):
         fit.save(tmp_path / "file")
     with pytest.raises(StorageError, match="Not a directory") as caught:
         fit.save(tmp_path / "file" / "run")
     assert caught.value.hint.startswith("Save into another folder")
-    with pytest.raises(plait.errors.ParameterError, match="extra cannot be written as JSON"):
+    with pytest.raises(plait.errors.ParameterError, match="`extra` cannot be written as JSON"):
         fit.save(tmp_path / "run", extra={"x": float("nan")})
     assert names(tmp_path) == {"thesis.tex", "file"}
 
@@ -181,7 +181,7 @@ def test_a_full_disk_is_reported_and_the_old_run_stays(source, name, fit, tmp_pa
         patch.setattr(folders.os, "fsync", full)
         with pytest.raises(StorageError, match=f"{name}: the run cannot be saved: No space left on device") as caught:
             fit.save(path)
-    assert caught.value.hint.startswith("Make room")
+    assert caught.value.hint.startswith("Free some space")
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
@@ -193,12 +193,12 @@ def rewrite(text):
 
 
 MANIFESTS = {
-    "missing": (lambda path: path.unlink(), "run: this is no run of Plait: it has no manifest"),
+    "missing": (lambda path: path.unlink(), "run: this is not a run of Plait: manifest"),
     "cut": (lambda path: path.write_text(path.read_text()[:100]), "manifest is damaged"),
     "another program's": (rewrite('{"name": "app"}'), "not the manifest of a run of Plait"),
-    "newer": (lambda path: change(path, version=8), "version 8, but this Plait knows versions up to 7"),
+    "newer": (lambda path: change(path, version=8), "version 8, but this version of Plait reads versions up to 7"),
     "nested": (rewrite("[" * 100_000), "manifest is damaged"),
-    "without a file": (lambda path: change(path, files={}), "manifest is damaged: it names no labels-0-user"),
+    "without a file": (lambda path: change(path, files={}), "manifest is damaged: labels-0-user"),
     "without a key": (rewrite('{"format": "plait-run", "version": 1}'), "manifest is damaged: it has no 'model'"),
 }
 
@@ -235,7 +235,7 @@ def test_damage_to_any_file_is_found(harm, fit, tmp_path):
 
 
 def test_a_missing_folder_is_refused(tmp_path):
-    with pytest.raises(StorageError, match="there is no such folder"):
+    with pytest.raises(StorageError, match="the folder does not exist"):
         plait.load(tmp_path / "run")
 
 
@@ -280,7 +280,7 @@ def test_every_change_of_the_data_changes_the_fingerprint():
 
 @pytest.mark.thorough
 def test_many_links_are_found_in_a_fit_and_a_loaded_run(tmp_path):
-    cells = np.random.default_rng(0).permutation(400 * 300)[: MANY + 9]
+    cells = np.random.default_rng(0).permutation(400 * 300)[: MIN_THREADED_ROWS + 9]
     table = pl.DataFrame({"i": cells // 300, "j": cells % 300, "value": 1 + cells % 3})
     fit = plait.fit(MATRIX, {"X": table}, rank=2, seed=0, max_iter=2, progress=False)
     fit.save(tmp_path / "run")

@@ -68,6 +68,16 @@ SEED = 'adapt_prior = "factor"\nseed = 0'  # of the config; another method than 
 TEST = "who,place,day,plays\nann lee,cafe,3,2\nfay,gym,2,1\neve,gym,3,0\nbob,park,2,0\n"
 
 
+class Ran:
+    """How a command ended; phases: those that it announced on stderr, which are left out of it."""
+
+    def __init__(self, result):
+        lines = result.stderr.splitlines(keepends=True)
+        self.exit_code, self.stdout, self.output = result.exit_code, result.stdout, result.output
+        self.stderr = "".join(line for line in lines if not line.endswith(" …\n"))
+        self.phases = [line.removesuffix(" …\n") for line in lines if line.endswith(" …\n")]
+
+
 class World:
     """A folder in which commands run; `plait("top run visits")` or a list of arguments."""
 
@@ -79,7 +89,7 @@ class World:
         before = os.getcwd()
         os.chdir(self.folder)
         try:
-            return CliRunner().invoke(app, arguments)
+            return Ran(CliRunner().invoke(app, arguments))
         finally:
             os.chdir(before)
 

@@ -43,6 +43,7 @@
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const element = node.parentElement;
     if (!node.textContent.trim() || !element.checkVisibility({ opacityProperty: false, visibilityProperty: true })) continue;
+    if (opacity(element) === 0) continue;  // labels of an axis that would overlap others are not drawn
     if (["SCRIPT", "STYLE", "TITLE", "DESC"].includes(element.tagName.toUpperCase())) continue;
     element.scrollIntoView({ block: "center", inline: "center" });
     const range = document.createRange();

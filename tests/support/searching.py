@@ -15,6 +15,7 @@ from plait.data.encoding.names import Labels
 from plait.data.observation.links import LinksInMemory
 from plait.data.observation.structural_zeros import Closed
 from plait.executors import Reference
+from plait.storage import fitted
 from plait.storage.fitted import Posterior
 from plait.tuning import TUNING
 from tests.support.every_cell import all_rates, allowed
@@ -86,7 +87,7 @@ def predicted(fit, relation, score):
 
 def closed_cells(fit, relation):
     """The cells that a rule closes, as a mask over all cells; None without a rule."""
-    closed, shape = fit.known[relation].closed, fit.known[relation].shape
+    closed, shape = fitted.closed_cells(fit, relation), fit.known[relation].shape
     return closed.contain(np.argwhere(np.ones(shape))).reshape(shape) if closed else None
 
 

@@ -6,10 +6,12 @@ thorough  `make test-all`: `@pytest.mark.thorough`, the cases of a cross that `@
 nightly   `make test-nightly`: `@pytest.mark.nightly`.
 
 A test of the first tier takes under a second of processor time. One that takes longer runs a second time, without
-compiling and importing, and fails if it still does. `@pytest.mark.budget(5)` allows it 5 seconds.
+compiling and importing, and fails if it still does. `@pytest.mark.budget(5)` allows it 5 seconds. Seconds are those of
+a quiet machine: the budget grows with the time of a fixed loop, on a slower machine or one that shares its cores.
 """
 
 import os
+import time
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -17,6 +19,8 @@ from hypothesis import settings
 
 TIERS = ("quick", "thorough", "nightly")
 BUDGET_SECONDS = 1.0
+LOOP_SECONDS = 0.006  # the fixed loop on the quiet two-core machine for which budgets are written
+NOISE = 1.25  # processor time of one test varies by a quarter from run to run
 SECONDS = pytest.StashKey[float]()
 
 
@@ -87,6 +91,14 @@ def processor_seconds():
     return times.user + times.system + times.children_user + times.children_system
 
 
+def slowdown():
+    """How much slower the machine is now than a quiet one, by the processor time of a fixed loop; at least 1."""
+    start = time.process_time()
+    for _ in range(5):
+        sum(number * number for number in range(200_000))
+    return max(1.0, (time.process_time() - start) / (5 * LOOP_SECONDS))
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     start = processor_seconds()
@@ -104,7 +116,7 @@ def pytest_runtest_protocol(item, nextitem):
     if item.stash.get(SECONDS, 0.0) > budget and all(report.passed for report in reports):
         item._initrequest()
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        if item.stash[SECONDS] > budget and reports[1].passed:
+        if item.stash[SECONDS] > NOISE * budget * slowdown() and reports[1].passed:
             reports[1].outcome = "failed"
             reports[1].longrepr = (
                 f"{item.nodeid} took {item.stash[SECONDS]:.1f} s of processor time twice, over {budget:g} s: "

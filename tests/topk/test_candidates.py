@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 import plait
 from plait.executors import Reference
+from plait.tuning import TUNING
 from tests.support.every_cell import check
 from tests.support.manifests import seal
+from tests.support.searching import check_per
 
 FRIENDS = "X[user, friend] = U[user, r] F[friend, r]; friend: user"
 NATIONS = "X[head, kind, tail] = H[head, r] K[kind, r] T[tail, r]; tail: head"
@@ -95,6 +97,41 @@ def test_self_links_of_every_kind_are_closed():
     check(fitted(NATIONS, X), "X", 72, {}, known=True, closed=np.isnan(X))
 
 
+@pytest.mark.parametrize("all_cells", [0, 2**20])
+def test_slices_without_self_links_are_closed(monkeypatch, tmp_path, all_cells):
+    monkeypatch.setattr(TUNING, "all_cells", all_cells)
+    X, n = np.zeros((9, 4, 9)), np.arange(9)
+    pairs = np.argwhere(~np.eye(9, dtype=bool))
+    for kind, count in enumerate((20, 30, 19, 21)):
+        some = pairs[np.random.default_rng(kind).permutation(len(pairs))[:count]]
+        X[some[:, 0], kind, some[:, 1]] = 1
+    X[4, 1, 4] = 1  # the second kind has a self-link, the third too few links
+    closed = np.zeros(X.shape, bool)
+    closed[n, 0, n] = closed[n, 3, n] = True
+    fit = fitted(NATIONS, X)
+    check(fit, "X", 324, {}, known=True, closed=closed)
+    check(fit, "X", 9, {"head": 4, "kind": 0}, closed=closed)
+    for per in (("head",), ("kind",), ("head", "tail"), ("kind", "tail")):
+        check_per(fit, "X", 5, per, closed=closed)
+    with pytest.warns(plait.errors.NoCandidatesWarning, match="excluded by structural zeros over head, tail"):
+        assert not len(fit.top("X", given={"head": 2, "kind": 0, "tail": 2}))
+    assert len(fit.predict("X", {"head": [2], "kind": [0], "tail": [2]})) == 1
+    fit.save(tmp_path / "run")
+    np.testing.assert_array_equal(proposed(plait.load(tmp_path / "run"), X.shape), ~closed)
+    assert proposed(fitted(NATIONS, plait.Relation(X, self_links="observed")), X.shape).all()
+
+
+def test_self_links_of_clean_slices_are_neither_ranked_nor_drawn():
+    cells = [(a, kind, b) for kind in (0, 1) for a in range(6) for b in range(6) if a != b and (a + b) % 5]
+    table = pl.DataFrame([*cells, (0, 1, 0)], schema=["head", "kind", "tail"], orient="row")
+    best = np.eye(6) * 9 + np.arange(1, 7) / 10  # self-links above all, then the larger tail
+    given = {"H": np.eye(6), "K": np.ones((2, 6)), "T": best.T.copy()}
+    fit = plait.fit(NATIONS, {"X": table}, rank=6, fixed=given, seed=0)
+    for kind, rank in ((0, 1), (1, 2)):
+        test = pl.DataFrame({"head": [1], "kind": [kind], "tail": [4]})
+        assert plait.evaluate(fit, "X", test, target="tail", negatives=0)["mean_rank"] == rank
+
+
 def test_single_missing_cells_are_proposed():
     X = links((12, 12))
     X[[0, 1, 4], [0, 1, 7]] = np.nan
@@ -165,11 +202,11 @@ def test_a_warning_names_the_rules_if_nothing_is_left():
     missing = [pl.DataFrame({"head": n, "tail": n}), pl.DataFrame({"kind": [1], "tail": [5]})]
     fit = fitted(NATIONS, plait.Relation(X, missing=missing))
     with pytest.warns(
-        plait.errors.NoCandidatesWarning, match=r"X: .* a rule about head, tail, or known already\.\n"
+        plait.errors.NoCandidatesWarning, match=r"X: .* structural zeros over head, tail, or are known links\.\n"
     ) as caught:
         assert len(fit.top("X", given={"head": 2, "tail": 2})) == 0
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    with pytest.warns(plait.errors.NoCandidatesWarning, match="a rule about head, tail and a rule about kind, tail.\n"):
+    with pytest.warns(plait.errors.NoCandidatesWarning, match="head, tail and structural zeros over kind, tail.\n"):
         fit.top("X", given={"head": 5, "kind": 1, "tail": 5}, include_known=True)
     assert len(fit.top("X", 0, given={"head": 2, "tail": 2})) == 0

@@ -156,7 +156,7 @@ def test_exclude_takes_the_columns_of_the_data():
 
 def test_a_warning_names_exclude_if_nothing_is_left(visits):
     with pytest.warns(
-        plait.errors.NoCandidatesWarning, match="all cells asked for are closed by `exclude`, or known already"
+        plait.errors.NoCandidatesWarning, match="all requested cells are excluded by `exclude`, or are known links"
     ):
         assert len(visits.top("visits", given={"user": "u1"}, exclude={"user": ["u1"]})) == 0
 

@@ -80,7 +80,7 @@ def test_cells_of_exposure_0_are_not_proposed():
     table = fit.top("X", 100, include_known=True)
     assert len(table) == 10
     assert set(table["j"]) == {1, 3}
-    with pytest.warns(plait.errors.NoCandidatesWarning, match="all cells asked for are closed by an exposure of 0"):
+    with pytest.warns(plait.errors.NoCandidatesWarning, match="all requested cells are excluded by an exposure of 0"):
         assert len(fit.top("X", given={"j": 2})) == 0
 
 
@@ -158,12 +158,12 @@ def test_some_names_of_several_indices_under_an_exposure(boxes):
 
 
 MISTAKES = {
-    "k below 0": ({"k": -1}, ParameterError, "`k` must be a whole number, 0 or more, got -1"),
+    "k below 0": ({"k": -1}, ParameterError, "`k` must be an integer of at least 0, got -1"),
     "k no number": ({"k": "ten"}, ParameterError, "got 'ten'"),
     "k a fraction": ({"k": 2.5}, ParameterError, "got 2.5"),
     "k a truth": ({"k": True}, ParameterError, "got True"),
-    "score": ({"score": "probabilty"}, ParameterError, "`score`: .*'probabilty'.\nDid you mean 'probability'"),
-    "score of predict": ({"score": "sd"}, ParameterError, "`score`: .* 'sd'.\nIt is one of mean, "),
+    "score": ({"score": "probabilty"}, ParameterError, "`score` must .*'probabilty'.\nDid you mean 'probability'"),
+    "score of predict": ({"score": "sd"}, ParameterError, "`score` must be one of 'mean', .* 'sd'.\n"),
     "index": ({"given": {"usr": "ann"}}, ParameterError, "`given`: 'usr' .*\nDid you mean 'user'"),
     "no dict": ({"given": "ann"}, ParameterError, "`given` must be a dict .* got str.\nGive"),
     "name": ({"given": {"place": "zo"}}, DataError, "index 'place': 'zo' .*\nDid you mean 'zoo'"),

@@ -61,7 +61,7 @@ def test_pictures_come_after_their_page_and_move_nothing(explored, opened, schem
 
 def test_without_scripts_a_link_leads_to_the_pictures(explored, opened):
     page = opened(explored.url + "/axis/user/x%20y", script=False, offline=False).page
-    page.get_by_role("link", name="in pictures").click()
+    page.get_by_role("link", name="charts").click()
     assert page.locator("main figure > svg[role=img]").count() == 2
     page.locator("main").get_by_role("link", name="x y").click()
     assert page.url == explored.url + "/axis/user/x%20y"
@@ -116,7 +116,7 @@ def test_a_what_if_runs_in_the_browser(explored, opened, script):
     page.get_by_role("button", name="Set to 0").first.click()
     page.wait_for_url(re.compile("/whatif/"))
     page.get_by_text("Before and after").wait_for(timeout=60_000)
-    assert "Not saved" in page.locator("main").inner_text()
+    assert "The run itself does not change." in page.locator("main").inner_text()
     assert page.get_by_role("button", name="Cancel").count() == 0
     told = explored.get(page.url.removeprefix(explored.url) + ".json").json()
     assert f"{told['after']['mean']:.4f}" in page.locator("main").inner_text()

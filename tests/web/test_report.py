@@ -44,8 +44,8 @@ def test_it_is_one_request_and_logs_nothing(opened, static, document, script):
     assert pictures.count() == len(list(document.every(Picture))) > 10
     assert watched.page.locator("script").count() == 0
     assert watched.page.locator("main > div > section > h2").all_inner_texts() == [
-        "Summary", "Predicted links", "Components", "Sharing", "Is it any good?", "Surprises", "The fit",
-        "How to reproduce it",
+        "Summary", "Predicted links", "Components", "Sharing", "Evaluation", "Surprises", "The fit",
+        "Reproduce",
     ]  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def _rest(found: Found) -> Table:
         [about["size"], words.significant(f["bytes"] / f["nonzeros"]), words.size(f["factors"])]
         for about, f in found.part("front", what="rest")
     ]
-    headings = ["data", "bytes a nonzero", "factors beside"]
+    headings = ["data", "bytes a nonzero", "and factors"]
     return text_table("Memory at rest: arrays held between sweeps, R = 5, listed or links", headings, made)
 
 
@@ -48,7 +48,7 @@ def _estimates(found: Found) -> Table:
         foretold = f.get("cannot") or words.size(f["estimate"])
         made.append([about["shape"], foretold, words.size(f.get("peak")), ratio])
     return text_table(
-        "Memory foretold by plait check, and measured", ["data", "foretold", "peak of plait fit", "ratio"], made
+        "Memory estimated by plait check, and measured", ["data", "estimate", "peak of plait fit", "ratio"], made
     )
 
 

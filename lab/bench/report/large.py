@@ -69,9 +69,7 @@ def _memory(found: Found) -> Table:
                 bytes_ = [words.significant(one["more"] / count) for one in (bind, fit)]
                 made.append([f"{words.number(count)} of {what}", f"{1e9 * bind['cpu'] / count:.0f}", *bytes_])
     headings = ["links", "binding: processor ns a link", "bytes a link at its peak", "at that of three sweeps, R = 20"]
-    note = (
-        "Beside a table that is in memory, which is the user's own. The last has factors, 192 MB an array, and kernels."
-    )
+    note = "Without the table in memory, which is the user's own. The last has factors, 192 MB an array, and kernels."
     return text_table("What links take in memory", headings, made, note)
 
 

@@ -11,21 +11,25 @@ from plait.rendering.text import write_table
 
 FIRST = """# Benchmarks
 
-Plait beside a kernel written by hand (the *yardstick*: the counts pass of CP-3 alone), plain NumPy and other packages:
-the same data, in one run, an iteration of each in turn, each in a process of its own, all with as many threads
-(NumPy uses one core except in BLAS).
-Figures are medians ± half the distance between the quartiles (none where an iteration takes seconds and was run once);
-ratios travel to other machines, seconds do not. `make bench` measures what is not measured yet, `make bench
-ARGS=--fresh` everything, `python -m lab.bench sweep` a part. The page and its plots are made from
-`docs/benchmarks/results.jsonl` alone.
+This page compares Plait with a kernel written by hand (the *yardstick*: the counts pass of CP-3 alone), plain NumPy
+and other packages: the same data, in one run, one iteration of each in turn, each in a separate process with the
+same number of threads (NumPy uses one core except in BLAS). Values are medians ± half the distance between the
+quartiles (without ± if an iteration takes seconds and was run once). Ratios are comparable across machines, seconds
+are not. `make bench` measures what is not measured yet, `make bench ARGS=--fresh` everything, `python -m lab.bench
+sweep` one part. The page and its plots are made from `docs/benchmarks/results.jsonl`.
 """
 
 SECTIONS = (
-    ("One sweep", "Every factor updated once. Who cannot do a row stands below, with the reason.", sweep, ("sweep",)),
-    ("Time to quality", "How long until a fit is as good as it gets.", quality, ("bound", "likelihood")),
-    ("Front end", "What happens before the first sweep, and after the last.", front, ()),
-    ("Growth", "Does the cost stay in proportion?", growth, ("growth",)),
-    ("Large data", "Larger than memory, on more than one machine, newer than the fit.", large, ()),
+    (
+        "One sweep",
+        "Every factor is updated once. Packages that cannot do a row are listed below with the reason.",
+        sweep,
+        ("sweep",),
+    ),
+    ("Time to quality", "Time until a fit has converged in quality.", quality, ("bound", "likelihood")),
+    ("Front end", "Everything before the first sweep and after the last.", front, ()),
+    ("Growth", "Cost by size of the data.", growth, ("growth",)),
+    ("Large data", "Data larger than memory, clusters, and new data after a fit.", large, ()),
 )
 
 

@@ -138,7 +138,7 @@ def _likelihoods(rows: list[Any]) -> Table:
                          str(course["iterations"][-1])])  # fmt: skip
     headings = ["data", "package", "seconds", "÷ Plait", "best log-likelihood", "iterations"]
     note = "The goal: 1e-3 (relative) below the best that any of them found. Every package draws its own random start."
-    return text_table("EM beside others: seconds to a log-likelihood", headings, made, note, left=2)
+    return text_table("EM compared with other packages: seconds to a log-likelihood", headings, made, note, left=2)
 
 
 def draw(found: Found, folder: Path) -> None:

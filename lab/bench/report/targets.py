@@ -100,7 +100,7 @@ def _peers(found: Found) -> Iterator[Target]:
     rows = sweep.lines(found)
     for what, names, limit in (
         ("every sweep ≥ 10 × faster than the fastest Python-level peer", sweep.PYTHON_LEVEL, 10.0),
-        ("the same beside a peer of another likelihood (dense least squares by BLAS)", sweep.DENSE, 10.0),
+        ("the same against a package with another likelihood (dense least squares by BLAS)", sweep.DENSE, 10.0),
         ("every sweep faster than compiled peers from pip", sweep.COMPILED, 1.0),
     ):
         hits = [(*hit, sweep.name(about)) for about, figures in rows if (hit := sweep.against(figures, names))]
@@ -167,7 +167,7 @@ def _memory(found: Found) -> Iterator[Target]:
 
 
 def _foretold(found: Found) -> Target:
-    what = "memory foretold by plait check within 20 % of the peak"
+    what = "memory estimated by plait check within 20 % of the peak"
     ratios = [f["estimate"] / f["peak"] for _, f in found.part("front", what="estimate") if "peak" in f]
     if not ratios:
         return what, "–", None
@@ -199,7 +199,7 @@ def _large(found: Found) -> Iterator[Target]:
             for about, f in found.part("large")
             if "bind" in f.get("memory", {})
         ]
-        yield judge(f"{what}: peak ≤ 12 bytes a link beside it", beside, 12.0, words.significant)
+        yield judge(f"{what}: peak ≤ 12 bytes a link besides the table", beside, 12.0, words.significant)
     packs: Named = [
         (size, 1e9 * f["pack"]["cpu"] / about["nonzeros"]) for (size, f), (about, _) in zip(sizes, found.part("large"))
     ]

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -129,7 +130,9 @@ def _data(nonzeros: int, sizes: Sequence[int]) -> plait.data.bound.Data:
     rng = np.random.default_rng(0)
     cells = np.unravel_index(np.unique(rng.integers(0, np.prod(sizes), nonzeros)), sizes)
     table = pl.DataFrame({**dict(zip("ijk", cells)), "value": rng.poisson(1.0, len(cells[0])) + 1})
-    return MODEL.bind({"X": table})
+    with warnings.catch_warnings():  # the values are arbitrary: what is measured does not depend on them
+        warnings.simplefilter("ignore", plait.errors.OverdispersionWarning)
+        return MODEL.bind({"X": table})
 
 
 def _problem(data: plait.data.bound.Data, executor: Executor) -> Problem:

@@ -47,8 +47,8 @@ def tables(records: pl.DataFrame) -> list[Table]:
 
 
 RATE = (
-    "Here links of one user and tag stand beside non-links of all other users and tags, so a score that tells active "
-    "users and common tags well is punished for it. *popularity* is the product of the link counts of user, artist and "
+    "This compares links of one user and tag with non-links of all other users and tags, so a score that knows active "
+    "users and common tags well loses by it. *popularity* is the product of the link counts of user, artist and "
     f"tag, *{ARTIST}* that of the artist alone."
 )
 SHARE = (
@@ -160,7 +160,7 @@ def _changes(trials: pl.DataFrame) -> Table:
         rows.append([change, *figures, spread(found, "auc_pair"), spread(found, "bound", 0)])
     note = (
         "The same hidden links as in the choice of settings. If too few sweeps, or shrinkage by the prior, were why VB "
-        "ranks artists badly by the rate, one of these would cure it. Bounds compare down the column."
+        "ranks artists badly by the rate, one of these would help. ELBOs are comparable within the column."
     )
     return text_table("What else might help PLTF-VB", ["", *AGAINST.values(), "pair by pair", "bound"], rows, note)
 

@@ -67,7 +67,7 @@ def _published(records: pl.DataFrame) -> Table:
     for share in MISSING:
         headings += [f"paper, {percent(share)}", f"Plait, {percent(share)}"]
     note = "Seconds of one fit; Plait's on one core. The paper does not say which rank it used."
-    return text_table("Beside the published figures", [*headings, "paper, s", "Plait, s"], rows, note)
+    return text_table("Next to the published figures", [*headings, "paper, s", "Plait, s"], rows, note)
 
 
 def _both(title: str, records: pl.DataFrame, rows: list[Way], note: str) -> Table:

@@ -18,28 +18,28 @@ def _short(method: type[Method]) -> str:
 
 FIRST = f"""# Quality
 
-How good the answers are: Plait beside simple rules and other packages, on the same links, judged by the same code
-(`lab/quality/judge.py`, which is none of Plait's). `make quality` measures what is not measured yet, `make quality
-ARGS=--fresh` everything, `python -m lab.quality Kinships` some data. The page and its plots are made from
-`docs/quality/results.jsonl` alone.
+This page compares predictions of Plait with those of simple rules and other packages, on the same links and by the
+same code (`lab/quality/judge.py`, which is independent of Plait). `make quality` measures what is not measured yet,
+`make quality ARGS=--fresh` everything, `python -m lab.quality Kinships` one data set. The page and its plots are
+made from `docs/quality/results.jsonl`.
 
-**Plait** is fitted with the obvious equation for the kind of data (below) and nothing chosen: *one fit*
-({_short(Default)}) and *five fits* ({_short(Five)}). **The others**, EM among them, may each try up to {TRIES} settings
-and take the one that is best by the first measure on validation links: the official ones of knowledge graphs,
-elsewhere links hidden from the training links. Then all are fitted on the same training links (of knowledge graphs the
-training triples alone). {TRIES} tries are few: with more of them, or longer training, some would be better than they
-look here. Nobody sees test links before the end.
+**Plait** uses the obvious equation for the kind of data (below), without tuning: *one fit* ({_short(Default)}) and
+*five fits* ({_short(Five)}). **The others**, and Plait's EM, try up to {TRIES} settings each and take the best by
+the first measure on validation links: the official ones of knowledge graphs, otherwise links hidden from the
+training links. Then all are fitted on the same training links (for knowledge graphs, on the training triples only).
+{TRIES} settings are few: with more settings or longer training, some packages would be better than shown here. No
+method uses test links before the end.
 
-**Measures.** *MRR*: mean of 1 ÷ rank of a hidden link among all entities of one index, the other entities given, other
-links left out (filtered), equals at their expected rank; of knowledge graphs over heads and tails, and of each. *AP*:
-average precision of the hidden links against ten times as many cells, drawn uniformly from those that are no links.
-*NDCG@10*, *recall@20*: of the list of every user, without what the user is known to play. ± is a standard error: over
-splits where there are several, else over queries (of AP, over ten parts of the test). Seconds are those of one
-processor, for one split: of the last fit, and of choosing settings.
+**Measures.** *MRR*: mean of 1 ÷ rank of a hidden link among all entities of one index, given the other entities,
+without other known links (filtered), with ties at their expected rank; for knowledge graphs over heads and tails
+together, and for each. *AP*: average precision of the hidden links against ten times as many cells, drawn uniformly
+from all cells that are not links. *NDCG@10*, *recall@20*: of the list of every user, without known plays. ± is a
+standard error: over splits if there are several, otherwise over queries (for AP, over ten parts of the test).
+Seconds are processor seconds for one split: of the last fit, and of choosing settings.
 
 **Equations.** Triples: `X[h,p,t] = H[h,a] P[a,p,b] T[t,b]`; graphs: `X[a,b] = A[a,r] B[b,r]`, both directions of an
-edge, the diagonal missing; matrices: `X[u,i] = U[u,r] I[i,r]`; other tensors: `X[i,j,k] = A[i,r] B[j,r] C[k,r]`.
-Bernoulli; of Last.fm, whose links are rare among its many cells, Poisson.
+edge, with missing self-links; matrices: `X[u,i] = U[u,r] I[i,r]`; other tensors: `X[i,j,k] = A[i,r] B[j,r] C[k,r]`.
+The likelihood is Bernoulli, and Poisson for Last.fm, whose links are rare.
 """
 
 SELF_LINKS = """\

@@ -92,7 +92,7 @@ def settings(taken: list[dict[str, Any]]) -> str:
 def methods() -> Table:
     """What the methods are."""
     rows = [[name, find(name).says, ", ".join(find(name).kinds), str(_tries(name))] for name in METHODS]
-    note = f"Nobody has more than {TRIES} tries; VB has none."
+    note = f"No method has more than {TRIES} tries; VB has none."
     return text_table("Methods", ["method", "what it does", "for", "tries"], rows, note, left=3)
 
 

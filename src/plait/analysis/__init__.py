@@ -1,1 +1,1 @@
-"""Questions to a fit: predictions, the most probable links, reasons, labelled arrays."""
+"""Queries of a fit: predictions, top-k search, explanations, components, export."""

@@ -1,8 +1,5 @@
-"""Draws of the factors from their posterior.
-
-A fit as a labelled `xarray.Dataset`; xarray is optional.
-
-Draws of a fit as an `xarray.DataTree` in the form of ArviZ, which is not needed for it; xarray is optional.
+"""Export of a fit: posterior draws, a labelled `xarray.Dataset`, and draws as an `xarray.DataTree` in the layout of
+ArviZ. xarray is optional.
 """
 
 import math
@@ -26,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def sample(fit: Fitted, n: int, seed: int | None = None) -> dict[str, Array]:
-    """Draws of all factors, by name: arrays (n, …) with the factor's axes as written, yours to change.
+    """Draws of all factors by name, writable arrays (n, …) with the factor's axes as written.
 
-    Z ~ Gamma(concentration C, scale D), independent from entry to entry, as the posterior is. Factors known exactly
-    (EM, MAP, given ones) repeat their value n times. Equal seeds give equal draws, and of more draws the first are the
-    same; streams go by a factor's position in the model, so names do not matter. None draws a seed.
+    Z ~ Gamma(concentration C, scale D), independent by entry, as in the posterior. Factors known exactly (EM, MAP,
+    given) repeat their value. Equal seeds give equal draws, and more draws begin with the same ones. Random streams
+    depend on the position of a factor in the model, not on its name.
 
-    The members of an ensemble take turns: draw 0 is of the first, draw 1 of the second, and so on. Components that
-    a member has not are 0 in its draws.
+    The members of an ensemble take turns: draw 0 is of the first, draw 1 of the second, and so on. Components that a
+    member lacks are 0 in its draws.
     """
     check_whole("n", n)
     if seed is not None:
@@ -43,13 +40,13 @@ def sample(fit: Fitted, n: int, seed: int | None = None) -> dict[str, Array]:
 
 
 def drawn(fit: Fitted, names: Iterable[str], n: int, seed: int | None) -> dict[str, Array]:
-    """The draws of some factors: what `samples` has of them."""
+    """Draws of some factors, as in `sample`."""
     seed = secrets.randbits(63) if seed is None else int(seed)
     return {name: _drawn(fit, name, n, seed, fit.model.factors.index(name)) for name in names}
 
 
 def shape_of(fit: Fitted, name: str) -> tuple[int, ...]:
-    """The shape of a draw of a factor: of an ensemble, that of its largest member."""
+    """Shape of a draw of a factor; for an ensemble, of its largest member."""
     shapes = [member.factors[name].mean.shape for member in fit.members]
     return tuple(int(size) for size in np.max(shapes, axis=0))
 
@@ -69,9 +66,9 @@ def _drawn(fit: Fitted, name: str, n: int, seed: int, position: int) -> Array:
 
 
 def check_whole(name: str, given: Any, of: str = "sample") -> None:
-    """Refuse what is no number of draws and no seed."""
+    """Refuse what is no number of draws or seed."""
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, np.integer)) or given < 0:
-        raise ParameterError.must_be(name, "a whole number, 0 or more", given)
+        raise ParameterError.must_be(name, "an integer of at least 0", given)
 
 
 def _check_memory(fit: Fitted, n: int) -> None:
@@ -80,7 +77,7 @@ def _check_memory(fit: Fitted, n: int) -> None:
         raise ParameterError(
             f"{n:,} draws of all factors need {needed / 1e9:,.1f} GB; this machine has {memory() / 1e9:,.1f} GB.",
             location="sample",
-            hint="Draw fewer at a time, with another seed each time.",
+            hint="Draw fewer samples per call, with a different seed for each call.",
         )
 
 
@@ -88,12 +85,11 @@ PARTS = ("sd", "concentration", "scale")
 
 
 def to_xarray(fit: Fitted) -> "xarray.Dataset":
-    """The factors as an `xarray.Dataset`, ready for `.sel(user="ann")`.
+    """The factors as an `xarray.Dataset`; see `Fit.to_xarray`.
 
-    Of factor U: `U` is its mean, and `U_sd`, `U_concentration` and `U_scale` are the rest of its posterior (EM, MAP and
-    given factors: 0, ∞ and 0). Dimensions have the names of indices; coordinates are the names of entities along
-    visible ones and 0 … R−1 along latent ones; titles, where there are any, are a coordinate `film_title` along film.
-    Attributes: model (its text), method, bound, stop, seed.
+    For a factor U: `U` is its mean, and `U_sd`, `U_concentration` and `U_scale` are the rest of its posterior (EM, MAP
+    and given factors: 0, ∞ and 0). Dimensions have the names of indices; coordinates are the names of entities along
+    visible indices and 0 … R−1 along latent ones; titles are a coordinate `film_title` along film.
     """
     try:
         import xarray as labelled
@@ -117,7 +113,7 @@ def to_xarray(fit: Fitted) -> "xarray.Dataset":
 
 
 def attributes(fit: Fitted) -> dict[str, Any]:
-    """What a fit is, and what came of it."""
+    """Attributes of a dataset: model text, method, objective, stop reason, seed."""
     return {
         "model": str(fit.model),
         "method": fit.method,
@@ -128,7 +124,7 @@ def attributes(fit: Fitted) -> dict[str, Any]:
 
 
 def dimensions(name: str, posterior: "Posterior") -> tuple[str, ...]:
-    """The names of the arrays' axes; the rows of a factor over pairs, and of all others of an entity, are one."""
+    """Names of the arrays' axes; the rows of a factor over pairs are one axis."""
     if posterior.pairs is None:
         return posterior.indices
     return f"{name}_row", *(index for index in posterior.indices if index not in posterior.pairs.visible)
@@ -139,8 +135,9 @@ def _parts(name: str, posterior: "Posterior") -> dict[str, Any]:
 
 
 def coordinates(fit: Fitted, sizes: Mapping[str, int], taken: Collection[str]) -> dict[str, Any]:
-    """By index the names of entities along visible ones, and numbers along others; titles along those that have any,
-    empty text where there is none. sizes: of the indices. taken: names that titles may not have.
+    """Coordinates by index: names of entities along visible indices, numbers along others; titles, "" where missing.
+
+    `sizes`: of the indices. `taken`: names that titles must not have.
     """
     names = {i: fit.entities[i].names.to_numpy() if i in fit.entities else np.arange(size) for i, size in sizes.items()}
     titles = {title_column(index): index for index in sizes if index in fit.titles}
@@ -152,7 +149,7 @@ def coordinates(fit: Fitted, sizes: Mapping[str, int], taken: Collection[str]) -
 
 
 def _check_names(fit: Fitted, indices: list[str]) -> None:
-    """A dataset has one namespace for factors, their parts and indices."""
+    """Refuse name clashes: a dataset has one namespace for factors, their parts and indices."""
     words = [(index, "an index") for index in indices]
     for name, posterior in fit.factors.items():
         for word in _parts(name, posterior):
@@ -162,25 +159,25 @@ def _check_names(fit: Fitted, indices: list[str]) -> None:
 
 
 def refuse_two_meanings(words: Iterable[tuple[str, str]], call: str) -> None:
-    """Refuse names that stand for two things; words: each with what it stands for."""
+    """Refuse names with two meanings; `words` pairs each with its meaning."""
     taken: dict[str, str] = {}
     for word, what in words:
         if word in taken:
             raise ParameterError(
-                f"{word} would name both {taken[word]} and {what}.",
+                f"{word} would be the name of both {taken[word]} and {what}.",
                 location=call,
                 hint="Rename one of the two in the model.",
             )
         taken[word] = what
 
 
-SAMPLED = ("chain", "draw")  # ArviZ's names of the axes along which draws differ
+SAMPLE_DIMENSIONS = ("chain", "draw")  # as in ArviZ
 
 
 def to_datatree(
     fit: Fitted, draws: int = 1000, factors: str | Iterable[str] | None = None, seed: int | None = None
 ) -> "xarray.DataTree":
-    """The draws of `samples` in the group posterior, each member a chain; see `Fit.to_datatree`."""
+    """Draws of `sample` in the group posterior, each member a chain; see `Fit.to_datatree`."""
     labelled = _xarray()
     check_whole("draws", draws, "to_datatree")
     if seed is not None:
@@ -188,9 +185,9 @@ def to_datatree(
     names = _checked_names(fit, factors)
     if fit.method != "vb":
         raise ParameterError(
-            f'`method="{fit.method}"` finds points, which have no posterior to draw from.',
+            f'`method="{fit.method}"` gives point estimates, so there is no posterior to sample from.',
             location="to_datatree",
-            hint='fit.to_xarray() has the points; a fit with `method="vb"` has a posterior.',
+            hint='Use `fit.to_xarray()` for the point estimates, or fit with `method="vb"`.',
         )
     given = [name for name in names if np.isinf(fit.factors[name].concentration).any()]
     free = [name for name in names if name not in given]
@@ -220,22 +217,26 @@ def _xarray() -> Any:
 
 
 def _checked_names(fit: Fitted, factors: str | Iterable[str] | None) -> list[str]:
-    """The factors asked for, in the order of the model, none of which is called as something else is."""
+    """The requested factors in the order of the model, checked for name clashes."""
     if factors is not None and not isinstance(factors, Iterable):
-        raise ParameterError.must_be("factors", "the name of a factor, or several", factors)
+        raise ParameterError.must_be("factors", "the name of a factor, or a list of names", factors)
     asked = list(fit.factors) if factors is None else [factors] if isinstance(factors, str) else list(factors)
     for name in asked:
         if not isinstance(name, str) or name not in fit.factors:
-            what = "an exposure, which is given" if name in fit.model.factors else "no factor of the model"
+            what = "a fixed exposure" if name in fit.model.factors else "not a factor of the model"
             raise ParameterError(
                 f"{name!r} is {what}.",
                 actual=name,
-                hint=f"{suggestion(name, fit.factors)}Its factors are {', '.join(fit.factors)}.",
+                hint=f"{suggestion(name, fit.factors)}The factors are {', '.join(fit.factors)}.",
             )
     names = [name for name in fit.factors if name in asked]
     indices = {index: "an index" for name in names for index in dimensions(name, fit.factors[name])}
     refuse_two_meanings(
-        [*((axis, f"the axis of {axis}s") for axis in SAMPLED), *indices.items(), *((n, f"factor {n}") for n in names)],
+        [
+            *((axis, f"the axis of {axis}s") for axis in SAMPLE_DIMENSIONS),
+            *indices.items(),
+            *((n, f"factor {n}") for n in names),
+        ],
         "to_datatree",
     )
     return names
@@ -249,21 +250,21 @@ def _check_tree_memory(fit: Fitted, names: list[str], draws: int) -> None:
     chains = f" from each of {len(fit.members)} members" if len(fit.members) > 1 else ""
     raise ParameterError(
         (
-            f"{draws:,} draws{chains} need {sum(needs.values()) / 1e9:,.1f} GB, those of {largest} alone "
+            f"{draws:,} draws{chains} need {sum(needs.values()) / 1e9:,.1f} GB, for {largest} alone "
             f"{needs[largest] / 1e9:,.1f} GB; this machine has {memory() / 1e9:,.1f} GB."
         ),
         location="to_datatree",
-        hint="Name the factors that you need, `factors`, or take fewer `draws`.",
+        hint="Choose the factors you need with `factors`, or reduce `draws`.",
     )
 
 
 def _posterior(fit: Fitted, names: list[str], draws: int, seed: int | None, own: dict[str, Any], labelled: Any) -> Any:
-    """The group posterior. Members take turns in `samples`: draw d of chain c is its draw d·chains + c."""
+    """The group posterior. Members take turns in `sample`: draw d of chain c is its draw d·n_chains + c."""
     chains = len(fit.members)
     variables: dict[str, Any] = {}
     for name, array in drawn(fit, names, draws * chains, seed).items():
         by_chain = array.reshape(draws, chains, *array.shape[1:]).swapaxes(0, 1)
-        variables[name] = ((*SAMPLED, *dimensions(name, fit.factors[name])), by_chain)
+        variables[name] = ((*SAMPLE_DIMENSIONS, *dimensions(name, fit.factors[name])), by_chain)
     sampled = {"chain": np.arange(chains), "draw": np.arange(draws)}
     return labelled.Dataset(variables, sampled | _coordinates(fit, names), own)
 
@@ -274,8 +275,8 @@ def _constants(fit: Fitted, names: list[str], own: dict[str, Any], labelled: Any
 
 
 def _coordinates(fit: Fitted, names: list[str]) -> dict[str, Any]:
-    """Those of all indices of some factors; of an ensemble, as many components as the largest member has."""
+    """Coordinates of all indices of some factors; the ranks are those of the largest member."""
     sizes: dict[str, int] = {}
     for name in names:
         sizes |= zip(dimensions(name, fit.factors[name]), shape_of(fit, name))
-    return coordinates(fit, sizes, [*names, *SAMPLED])
+    return coordinates(fit, sizes, [*names, *SAMPLE_DIMENSIONS])

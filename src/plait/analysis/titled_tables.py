@@ -1,9 +1,9 @@
-"""Titles beside the names of entities, in every table that a fit answers with."""
+"""Columns of titles next to names of entities in tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 
 from plait.data.encoding.columns import to_polars
 from plait.storage.fitted import Fitted
@@ -15,16 +15,15 @@ Table = TypeVar("Table")
 
 
 def beside(name: Any, title: str | None) -> str:
-    """An entity for people: its name, and its title beside it where it has one."""
+    """Name of an entity, followed by its title if it has one."""
     return str(name) if title is None else f'{name} "{title}"'
 
 
 def add_titles(fit: Fitted, table: Table, indices: Sequence[str] | Mapping[str, str]) -> Table:
-    """The same kind of table with a column `film_title` right after each column of names whose axis has titles.
+    """Insert a column `film_title` after each column of names whose axis has titles, in the same library.
 
-    indices: the columns of names, where each is called as its index or axis; or a mapping, column -> index. A name
-    without a title, or unknown to the fit, has none (null). A column of the new name that is there already stays as it
-    is. Of a fit without titles it is the very same table.
+    `indices`: columns of names, called as their index or axis; or a mapping, column → index. Names without a title or
+    unknown to the fit have null. An existing column of that name stays. Without titles the table is returned as it is.
     """
     named = indices if isinstance(indices, Mapping) else dict(zip(indices, indices))
     wanted = {column: index for column, index in named.items() if index in fit.titles}
@@ -41,17 +40,16 @@ def add_titles(fit: Fitted, table: Table, indices: Sequence[str] | Mapping[str, 
 
 
 def _series(frame: Any, name: str, titles: "pl.Series") -> Any:
-    """A column of titles of the same library as a table."""
+    """A column of titles in the library of a table."""
     backend = nw.get_native_namespace(frame)
     values = titles if frame.implementation.is_polars() else titles.to_list()
     return nw.new_series(name, values, nw.String, backend=backend)
 
 
 def title_column(column: str) -> str:
-    """What the titles beside a column of names are called."""
     return f"{column}_title"
 
 
 def title_columns(fit: Fitted, indices: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """The columns that `add_titles` adds to a table that has these columns already."""
+    """Columns that `add_titles` adds to a table with these columns."""
     return [name for index in indices if index in fit.titles and (name := title_column(index)) not in columns]

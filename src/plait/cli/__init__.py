@@ -1,4 +1,4 @@
-"""The command line: thin, every command is a few calls of the library."""
+"""Command line: each command is a few calls of the library."""
 
 from plait.cli.program import app
 

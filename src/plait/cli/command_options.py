@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Arguments and options that several commands share."""
 
 import functools
 import inspect
@@ -8,11 +8,12 @@ from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
+from plait.cli.program import warnings_on_stderr
 from plait.fitting.options import DECLARED, Option, flag
 
 
 def named_path(text: str) -> Path:
-    """A path to write to; an empty one, as an unset variable of a shell gives, is not the current folder."""
+    """A path to write to; an empty one, such as an unset shell variable, is refused."""
     if not text:
         raise typer.BadParameter("the name is empty.")
     return Path(text)
@@ -44,8 +45,11 @@ def read_options(command: Command) -> Command:
             "header": given["header"],
             "quoted": False if given["unquoted"] else None,
             "strip": given["strip"] or None,
+            "null_values": None if given["null_values"] is None else given["null_values"].split(","),
+            "on_bad_rows": given["on_bad_rows"],
         }
-        command(**values, options={name: value for name, value in options.items() if value is not None})
+        with warnings_on_stderr(None, values["json"]):
+            command(**values, options={name: value for name, value in options.items() if value is not None})
 
     changed: Any = run
     changed.__signature__ = signature.replace(parameters=[*own[:-1], *shared, own[-1]])  # --json is the last
@@ -53,9 +57,9 @@ def read_options(command: Command) -> Command:
 
 
 def fit_options(*names: str) -> Callable[[Command], Command]:
-    """Gives a command with ``**settings`` the options of `plait.fit` by these names (all that it may have, if none).
+    """Give a command with ``**settings`` the options of `plait.fit` by these names, or all.
 
-    An option that is not said is None, so that a config file is heard.
+    An option that is not given is None, so that a config file decides.
     """
     chosen = [option for option in DECLARED if option.command and (not names or option.name in names)]
 
@@ -86,14 +90,20 @@ def _parameter(option: Option) -> inspect.Parameter:
     return inspect.Parameter(option.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
 
 
-ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file: model, relations, settings.")]
+ConfigFile = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="TOML file with the model, the relations and the settings.")
+]
 Blocks = Annotated[
     Path | None,
-    typer.Option("--blocks", metavar="FOLDER", help="Relations that `plait pack` made blocks of, in place of tables."),
+    typer.Option(
+        "--blocks", metavar="FOLDER", help="Folder of `plait pack`; its relations replace the tables of the config."
+    ),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder or a .plait file that `plait fit` made.")]
-RelationName = Annotated[str, typer.Argument(metavar="RELATION", help="A relation of the model.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout instead of tables.")]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run: a folder or a .plait file written by `plait fit`.")
+]
+RelationName = Annotated[str, typer.Argument(metavar="RELATION", help="Relation of the model.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 OutputFile = Annotated[
     Path | None,
     typer.Option(
@@ -101,39 +111,50 @@ OutputFile = Annotated[
         "--output",
         metavar="FILE",
         parser=named_path,
-        help="Write the table to a file: .csv, .csv.gz, .parquet, …",
+        help="Write the table to this file (.csv, .csv.gz, .parquet, …).",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file or run.")]
 Kind = Annotated[
-    str | None, typer.Option("--kind", metavar="ENDING", help="csv, parquet, …, where the file's name does not say it.")
+    str | None,
+    typer.Option("--kind", metavar="ENDING", help="Format of the file (csv, parquet, …) if its name does not show it."),
 ]
-Columns = Annotated[str | None, typer.Option(metavar="A,B,…", help="Names of the columns of a file without a header.")]
-Delimiter = Annotated[str | None, typer.Option(help="One character (text); found by itself otherwise.")]
+Columns = Annotated[str | None, typer.Option(metavar="A,B,…", help="Column names of a file without a header.")]
+Delimiter = Annotated[str | None, typer.Option(help="Delimiter of a text file, one character; detected by default.")]
 Header = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns (text).")
+    bool | None, typer.Option("--header/--no-header", help="Whether the first line of a text file is a header.")
 ]
-Unquoted = Annotated[bool, typer.Option("--unquoted", help="Quotation marks are ordinary characters (text).")]
-Strip = Annotated[bool, typer.Option("--strip", help="Blanks at both ends of names are not part of them (tables).")]
+Unquoted = Annotated[
+    bool, typer.Option("--unquoted", help="Treat quotation marks of a text file as ordinary characters.")
+]
+Strip = Annotated[bool, typer.Option("--strip", help="Remove blanks at both ends of names.")]
+NullValues = Annotated[
+    str | None, typer.Option(metavar="A,B,…", help='Fields of a text file that mean "no value", such as NA.')
+]
+OnBadRows = Annotated[
+    str | None,
+    typer.Option(metavar="error|skip", help="Refuse or skip rows of a text file that cannot be read."),
+]
 RawNames = Annotated[
     bool,
     typer.Option(
         "--no-escape-formulas",
-        help="Put no apostrophe before names that begin with = + - @ (text); a spreadsheet may run them.",
+        help=(
+            "Do not put an apostrophe before names that begin with = + - @. A spreadsheet may execute such "
+            "names as formulas."
+        ),
     ),
 ]
-Value = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column of values; without one every row is a link.")
-]
+Value = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of values; without it, every row is a link.")]
 NewEntities = Annotated[
     list[str] | None,
     typer.Option(
         "--new-entities",
         metavar="[RELATION=]FILE",
-        help="Rows of guests, who may be asked about and are not stored; repeatable, once a relation.",
+        help="Links of new entities, which are not added to the run. Repeatable, once per relation.",
     ),
 ]
-Score = Annotated[str, typer.Option("--score", help="What to rank by: mean, probability or rate.")]
+Score = Annotated[str, typer.Option("--score", help="Score to rank by: mean, probability or rate.")]
 
 # Options of `plait.read` that commands share: default and annotation.
 READ_OPTIONS: dict[str, tuple[Any, Any]] = {
@@ -143,4 +164,6 @@ READ_OPTIONS: dict[str, tuple[Any, Any]] = {
     "header": (None, Header),
     "unquoted": (False, Unquoted),
     "strip": (False, Strip),
+    "null_values": (None, NullValues),
+    "on_bad_rows": (None, OnBadRows),
 }

@@ -1,9 +1,4 @@
-"""The command check: what was understood of a config and its data, and what a sweep will cost.
-
-The command convert: one kind of file into another.
-
-The command pack: tables of any size into a folder of blocks.
-"""
+"""Commands on data: check, convert, pack."""
 
 import warnings
 from pathlib import Path
@@ -21,8 +16,9 @@ from plait.cli.command_options import (
     named_path,
     read_options,
 )
-from plait.cli.fit_commands import as_cluster, cluster_words, forecast_on, warnings_on_stderr, watch
+from plait.cli.fit_commands import as_cluster, cluster_words, forecast_on, watch
 from plait.cli.output import check_free, emit, grid, out, put, to_stderr, working
+from plait.cli.program import warnings_on_stderr
 from plait.config import read_config
 from plait.data.outofcore.memory_budget import bytes_of
 from plait.errors import PlaitWarning, relocating
@@ -39,23 +35,25 @@ from plait.report.preflight import Cost, describe_check
 
 def check(
     config: ConfigFile,
-    plan: Annotated[bool, typer.Option("--plan", help="Print how the sums are computed, too.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Also print the computation plan of each relation.")] = False,
     measure: Annotated[
-        bool, typer.Option("--time/--no-time", help="Run two sweeps to measure the time that one takes.")
+        bool, typer.Option("--time/--no-time", help="Run two sweeps to measure the time per sweep.")
     ] = True,
     blocks: Blocks = None,
     dask: Annotated[
         str | None,
         typer.Option(
-            "--dask", metavar="ADDRESS or N", help="Estimate a sweep on a Dask cluster, or on N machines like this."
+            "--dask",
+            metavar="ADDRESS or N",
+            help="Estimate the time per sweep on a Dask cluster, or on N machines like this one.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say what was understood of the data, without fitting.
+    """Summarise the data and estimate the cost, without fitting.
 
-    Sizes, links, zeros, missing cells, duplicates that were summed, entities with links in one relation only, the
-    memory of a fit and the time of a sweep; and all that a fit would warn of, but for its outcome.
+    Prints sizes, links, zeros, missing cells, summed duplicates, entities with links in only one relation, the memory
+    of a fit, the time per sweep, and the warnings about model and data.
 
     \b
     Examples:
@@ -75,7 +73,7 @@ def check(
         with working("choosing rank and weights"):
             given = Options(fixed=fixed or None, executor=cast(Any, watched), titles=titles, **settings)
             data, arguments = resolve_settings(found.model, data, given, _unsaid)
-        task = prepare(found.model, data, arguments)
+        task = prepare(data.model, data, arguments)
     for trap in traps:
         if isinstance(trap.message, PlaitWarning):
             trap.message.relocate(found.locate)
@@ -90,25 +88,25 @@ def check(
 
 
 def _unsaid(text: str) -> None:
-    """What a fit would say of its search is not said here."""
+    """Drop progress messages of searches."""
 
 
 @read_options
 def convert(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or the URL of a database.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="File, or URL of a database.")],
     target: Annotated[
-        Path, typer.Argument(metavar="TARGET", parser=named_path, help="A file; its ending says the kind.")
+        Path, typer.Argument(metavar="TARGET", parser=named_path, help="File; its ending determines the format.")
     ],
     raw_names: RawNames = False,
-    name: Annotated[str | None, typer.Option(help="Which array (.mat, .npz).")] = None,
-    query: Annotated[str | None, typer.Option(help="What to ask a database.")] = None,
-    table: Annotated[str | None, typer.Option(help="Which table of a database.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the array (.mat, .npz).")] = None,
+    query: Annotated[str | None, typer.Option(help="SQL query to a database.")] = None,
+    table: Annotated[str | None, typer.Option(help="Table of a database.")] = None,
     force: Force = False,
     json: Json = False,
     *,
     options: dict[str, Any],
 ) -> None:
-    """Read a table or an array, and write it as another kind of file.
+    """Convert a table or an array to another file format.
 
     \b
     Examples:
@@ -136,7 +134,7 @@ def convert(
         out(f"wrote an array of {' × '.join(map(str, found.shape))} to {target}")
     if base is not None:
         left_out = "Missing cells" if _has_gaps(found) else "Zeros"
-        out(f"Coordinates count from {base}. {left_out} are left out, so the shape is not kept.")
+        out(f"Coordinates count from {base}. {left_out} are not written, so the shape of the array is lost.")
 
 
 def _has_gaps(array: Any) -> bool:
@@ -147,17 +145,17 @@ def pack(
     config: ConfigFile,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="FOLDER", parser=named_path, help="The folder of blocks to make."),
+        typer.Option("-o", "--output", metavar="FOLDER", parser=named_path, help="Folder to write the blocks to."),
     ],
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="How much memory to take beside Python itself: 4GB, 500MB.")
+        str, typer.Option(metavar="SIZE", help="Memory limit in addition to Python itself, such as 4GB or 500MB.")
     ] = "4GB",
     json: Json = False,
 ) -> None:
-    """Sort tables that are larger than memory into blocks on disk.
+    """Sort tables larger than memory into blocks on disk.
 
-    Nothing is read as a whole. A folder of blocks that is there already is replaced, once the new one is complete. A
-    source may name many files: source = "logs/*.parquet".
+    Tables are read in chunks. An existing folder of blocks is replaced when the new one is complete. A source can match
+    several files: source = "logs/*.parquet".
 
     \b
     Examples:
@@ -169,7 +167,7 @@ def pack(
 
     budget = bytes_of(memory)
     found = read_config(config).changed(memory=memory)  # in messages an option of the command line
-    with relocating(found.locate), warnings_on_stderr(found, json):
+    with relocating(found.locate), warnings_on_stderr(found.locate, json):
         packed = pack_tables(found.model, found.scans(), output, memory=budget, entities=found.entities())
     relations = packed.relations.values()
     if json:

@@ -48,13 +48,13 @@ def best_cells(fitted: "Fit", parts: Split, count: int) -> "pl.DataFrame":
 
 
 def demo(
-    seed: Annotated[int, typer.Option(min=0, help="Which cells are hidden, and where the fit starts.")] = 0,
-    top: Annotated[int, typer.Option(min=1, help="How many predicted links to show.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the split and of the fit.")] = 0,
+    top: Annotated[int, typer.Option(min=1, help="Number of predicted links to show.")] = 10,
     json: Json = False,
 ) -> None:
-    """Predict hidden relations between countries: a first look.
+    """Fit a small data set and predict held-out links.
 
-    A fifth of the cells is hidden and predicted from the rest; AUC and average precision stand beside a baseline.
+    Holds out a fifth of the cells, predicts them from the rest, and compares AUC and average precision with a baseline.
 
     \b
     Examples:
@@ -63,8 +63,8 @@ def demo(
     """
     parts = split_nations(seed)
     if not json:
-        hidden = f"{parts.chosen:,} are hidden, {parts.links:,} of them links, and so are their mirror images"
-        out(f"Nations: of {parts.candidates:,} cells {hidden}.\n")
+        hidden = f"{parts.chosen:,} are held out ({parts.links:,} links), with their mirror images"
+        out(f"Nations: {parts.candidates:,} cells; {hidden}.\n")
         out(datasets.NATIONS, style="cyan")
     begin = time.perf_counter()
     fitted = fit_nations(parts, seed)
@@ -79,7 +79,7 @@ def demo(
               "top": best.to_dicts(), "explanation": explanation.to_dict()})  # fmt: skip
         return
     rank, bound = fitted.rank["r"], significant(fitted.objective)
-    out(f"{len(fitted.members)} fits of rank {rank} in {seconds:.1f} s, the best bound {bound}\n")
+    out(f"{len(fitted.members)} fits of rank {rank} in {seconds:.1f} s, best ELBO {bound}\n")
     _show(figures, best)
     out()
     show(explanation.describe())
@@ -90,7 +90,7 @@ FIGURES = {"roc_auc": "AUC", "average_precision": "average precision"}
 
 def _show(figures: dict[str, Any], best: "pl.DataFrame") -> None:
     rows = [[name, *(f"{found[figure]:.3f}" for figure in FIGURES)] for name, found in figures.items()]
-    grid(["on the hidden cells", *FIGURES.values()], rows)
+    grid(["held-out cells", *FIGURES.values()], rows)
     out()
     links = [
         [
@@ -100,4 +100,4 @@ def _show(figures: dict[str, Any], best: "pl.DataFrame") -> None:
         ]
         for row in best.iter_rows(named=True)
     ]
-    grid(["most probable hidden links", "probability", "is there"], links)
+    grid(["most probable held-out links", "probability", "link"], links)

@@ -19,9 +19,10 @@ from plait.cli.command_options import (
     named_path,
     read_options,
 )
-from plait.cli.fit_commands import refuse_other_run, warnings_on_stderr
+from plait.cli.fit_commands import refuse_other_run
 from plait.cli.link_commands import locating, read_cells, with_values
 from plait.cli.output import emit, out, put, working
+from plait.cli.program import warnings_on_stderr
 from plait.config import Config, read_config
 from plait.config.train_config import TEST, TRAIN, write_split
 from plait.errors import FileLocation, StorageError, relocating
@@ -32,26 +33,33 @@ from plait.model_selection.grid import GridSearch
 def evaluate(
     run: RunFolder,
     relation: RelationName,
-    test: Annotated[Path, typer.Argument(metavar="TEST", help="A table with a column for each index, and values.")],
+    test: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TEST", help="Test links: a table with one column per index; a column of values is optional."
+        ),
+    ],
     target: Annotated[
-        list[str] | None, typer.Option("--target", metavar="INDEX", help="Rank links on this index; repeatable.")
+        list[str] | None, typer.Option("--target", metavar="INDEX", help="Rank the entities of this index; repeatable.")
     ] = None,
     k: Annotated[
         list[int] | None,
-        typer.Option("-k", min=1, help="Recall, NDCG, … of the first so many; needs --target; repeatable."),
+        typer.Option("-k", min=1, help="Cut-off of recall@k, NDCG@k, …; requires --target; repeatable."),
     ] = None,
     known: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Further links that are no candidates; repeatable.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Further known links, excluded from the ranking; repeatable."),
     ] = None,
     score: Score = "mean",
     value: Value = None,
-    negatives: Annotated[int | None, typer.Option(min=0, help="Non-links to draw for each link.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Which non-links are drawn.")] = 0,
+    negatives: Annotated[int | None, typer.Option(min=0, help="Number of negatives per test link.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the negatives.")] = 0,
+    every: Annotated[bool, typer.Option("--all", help="Show every metric, and the bins of the calibration.")] = False,
     json: Json = False,
     *,
     options: dict[str, Any],
 ) -> None:
-    """Measure how well a run predicts links that it has not seen.
+    """Evaluate a run on held-out links.
 
     \b
     Examples:
@@ -68,33 +76,35 @@ def evaluate(
             fit, relation, with_values(fit, relation, cells, value), score=score, target=target or None, k=k or None,
             negatives=negatives, known=[with_values(fit, relation, own, value) for own in others], seed=seed,
         )  # fmt: skip
-    put(found.describe(), as_json=json)
+    put(found.describe(every=every), as_json=json)
 
 
 def grid_search(
     config: ConfigFile,
-    rank: Annotated[str | None, typer.Option(metavar="N,N,…", help="Ranks to compare; auto and elbo too.")] = None,
-    adapt_prior: Annotated[str | None, typer.Option(metavar="WORD,…", help="Tyings of priors to compare.")] = None,
+    rank: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="Ranks to compare; auto and elbo are allowed.")
+    ] = None,
+    adapt_prior: Annotated[
+        str | None, typer.Option(metavar="WORD,…", help="Values of `adapt_prior` to compare.")
+    ] = None,
     likelihood: Annotated[
         str | None, typer.Option(metavar="WORD,…", help="Likelihoods of the relation to compare.")
     ] = None,
-    by: Annotated[str | None, typer.Option(help="What is compared: hidden (links put aside) or elbo.")] = None,
-    relation: Annotated[
-        str | None, typer.Option(help="The relation whose links are put aside; else the first.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many fits of every setting; 3 unless told.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of what is put aside, and of the fits.")] = None,
+    by: Annotated[str | None, typer.Option(help="Criterion: hidden (held-out links) or elbo.")] = None,
+    relation: Annotated[str | None, typer.Option(help="Relation to hold links out of; by default the first.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of fits per setting; by default 3.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of the split and of the fits.")] = None,
     run: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="RUN", parser=named_path, help="The folder to save the best run in."),
+        typer.Option("-o", "--output", metavar="RUN", parser=named_path, help="Folder to save the best run in."),
     ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Compare settings in one table, and fit the best.
+    """Compare settings and fit the best one.
 
-    What to compare stands in [grid_search] of the config, or in options, which win: every combination is fitted. By
-    links put aside, or, for ranks under one tying and likelihood, by the bound.
+    Fits every combination of the values in [grid_search] of the config; options override the config. Compares by
+    held-out links, or by the ELBO if only the rank differs.
 
     \b
     Examples:
@@ -107,7 +117,7 @@ def grid_search(
     found = read_config(config).changed(seed=seed)
     if run is not None:
         refuse_other_run(run, force)
-    with warnings_on_stderr(found, json):
+    with warnings_on_stderr(found.locate, json):
         choice = _chosen(found, {word: value for word, value in given.items() if value is not None})
     if run is not None:
         choice.fit.save(run, replace=force, extra={"config": _remembered(found, choice).to_dict()})
@@ -129,7 +139,7 @@ def _chosen(config: "Config", given: dict[str, Any]) -> "GridSearch":
 
 
 def _remembered(config: "Config", choice: "GridSearch") -> "Config":
-    """The config of the run that is saved: with the settings that were chosen."""
+    """Config of the saved run, with the chosen settings."""
     words = {"rank": choice.fit.settings["rank"], "adapt_prior": choice.best["adapt_prior"], "seed": choice.fit.seed}
     return config.changed(**words, restarts=len(choice.fit.members))
 
@@ -152,7 +162,8 @@ def train_test_split(
         ),
     ],
     relation: Annotated[
-        str | None, typer.Option(metavar="RELATION", help="Relation to hold links out of; needed if there are several.")
+        str | None,
+        typer.Option(metavar="RELATION", help="Relation to hold links out of; required if there are several."),
     ] = None,
     fraction: Annotated[float | None, typer.Option(help="Fraction to hold out, between 0 and 1.")] = None,
     by: Annotated[
@@ -165,16 +176,16 @@ def train_test_split(
     time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the time of each row.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Links per entity for leave_last_out; 1 by default.")] = None,
     leakage: Annotated[
-        str, typer.Option(metavar="warn|remove|ignore", help="What to do about links that give held-out links away.")
+        str, typer.Option(metavar="warn|remove|ignore", help="What to do about leaking links.")
     ] = "warn",
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Hold links out as a test, and write the rest as a new config.
+    """Split the data of a config into training and test links.
 
-    FOLDER gets train.toml, a config for `plait fit`; test.csv, a table for `plait evaluate`; and the tables of
-    relations that the split has changed.
+    Writes train.toml (a config for `plait fit`), test.csv (a table for `plait evaluate`) and the training tables into
+    FOLDER.
 
     \b
     Examples:
@@ -184,14 +195,14 @@ def train_test_split(
     """
     if not force and (output / TRAIN).exists():
         raise StorageError(
-            "this folder holds a split already.", location=FileLocation(output), hint="Replace it: --force."
+            "this folder already contains a split.", location=FileLocation(output), hint="Replace it with --force."
         )
     found = read_config(config)
     way, _, indices = by.partition("=")
     if time is not None:  # a fit ignores the column of times, a split needs it
         for table in found.tables["relations"].values():
             table["ignore_columns"] = [column for column in table.get("ignore_columns", []) if column != time]
-    with relocating(found.locate), warnings_on_stderr(found, json):
+    with relocating(found.locate), warnings_on_stderr(found.locate, json):
         with working("reading"):
             data: dict[str, Any] = dict(found.data())
         split = plait.train_test_split(

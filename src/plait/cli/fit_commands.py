@@ -1,13 +1,7 @@
-"""A cluster on the command line: where a fit computes, and a forecast for a check.
-
-Commands that compute: fit and resume.
-
-The command demo.
-"""
+"""Commands that compute: fit and resume, on this machine or on a Dask cluster."""
 
 import shlex
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,12 +9,13 @@ from typing import Annotated, Any
 import typer
 
 import plait
+from plait.analysis.topk.top import propose
 from plait.cli.command_options import Blocks, ConfigFile, Json, RunFolder, fit_options, named_path
-from plait.cli.output import emit, out, working
-from plait.cli.program import say
+from plait.cli.output import announce, emit, out, working
+from plait.cli.program import warnings_on_stderr
 from plait.config import Config, read_config
 from plait.data.bound import Data
-from plait.errors import FileLocation, FitError, ParameterError, PlaitWarning, StorageError, relocating
+from plait.errors import FileLocation, FitError, ParameterError, StorageError, relocating
 from plait.executors import Dask, Threads
 from plait.executors.dask_cost import Forecast, Watched, forecast
 from plait.fitting.options import Options
@@ -28,23 +23,23 @@ from plait.fitting.prepare import CannotGoOnError
 from plait.inference.state import Reason
 from plait.machine import processors
 from plait.rendering.document import Document, Facts, Note, Section
-from plait.rendering.formatting import write_seconds
+from plait.rendering.formatting import plural, write_seconds
 from plait.rendering.text import show
 from plait.report.data_summary import relations_table
-from plait.report.run_summary import description, ending, members, rank_words, reached, weight_words
+from plait.report.run_summary import description, ending, found_words, members, rank_words, reached
 from plait.result import Fit, load
 from plait.storage.load import stop_of, sweeps_done
 from plait.storage.run_folder import holds_run, manifest, refuse_older
 
 DaskAddress = Annotated[
-    str | None, typer.Option("--dask", metavar="ADDRESS", help="Compute on a Dask cluster: its scheduler's address.")
+    str | None, typer.Option("--dask", metavar="ADDRESS", help="Compute on a Dask cluster; address of its scheduler.")
 ]
-PATIENCE = 10.0  # seconds that a check waits for a worker
+WORKER_SECONDS = 10.0  # that a check waits for a worker
 
 
 @contextmanager
 def computing_on(address: str | None, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The settings of a fit on a cluster, or on this machine alone; threads are then those of its row updates."""
+    """Settings of a fit on a cluster, or on this machine; with a cluster, threads are those of row updates."""
     if address is None:
         yield dict(settings)
         return
@@ -56,18 +51,22 @@ def computing_on(address: str | None, settings: Mapping[str, Any]) -> Iterator[d
 def watch(threads: int | None, *, measure: bool) -> Watched:
     """An executor that records the sums of a sweep."""
     if not measure:
-        raise ParameterError("--dask needs a measured sweep, and --no-time measures none.", hint="Leave one out.")
+        raise ParameterError(
+            "`dask` requires a measured sweep, but `no-time` turns the measurement off.", hint="Remove one of the two."
+        )
     return Watched(Threads(threads))
 
 
 def forecast_on(dask: str, watched: Watched) -> Forecast:
-    """A sweep on the workers of the cluster at an address, or on N machines like this one."""
+    """Forecast of a sweep on the cluster at an address, or on N machines like this one."""
     if dask.isdecimal():
         if int(dask) < 1:
-            raise ParameterError("--dask is 0.", hint="Give a number of workers, --dask 8, or an address.")
+            raise ParameterError(
+                "`dask` must be at least 1, got 0.", hint="Give a number of workers, such as --dask 8, or an address."
+            )
         workers, threads = int(dask), processors()
     else:
-        with Dask(dask, patience=PATIENCE) as cluster:
+        with Dask(dask, patience=WORKER_SECONDS) as cluster:
             found = cluster.workers()
         workers, threads = len(found), max(found.values())
     return forecast(watched.sums, watched.seconds, workers, threads, watched.threads)
@@ -93,13 +92,16 @@ def cluster_words(found: Forecast) -> str:
     parts = {"computing": found.computing, "sending": found.sending, "tasks": found.waiting, "rows": found.rows}
     spent = ", ".join(f"{name} {write_seconds(seconds)}" for name, seconds in parts.items())
     workers = f"{found.workers} worker{'s' * (found.workers > 1)} of {found.threads} thread{'s' * (found.threads > 1)}"
-    words = f"about {write_seconds(found.seconds)} a sweep on {workers} ({spent}): a forecast, not a measurement. "
+    words = (
+        f"about {write_seconds(found.seconds)} per sweep on {workers} ({spent}); this is an estimate, not "
+        "a measurement. "
+    )
     if found.pays:
-        return f"{words}A cluster pays: {found.here / found.seconds:.1f} times as fast as this machine"
-    return f"{words}A cluster does not pay: this machine takes about {write_seconds(found.here)}"
+        return f"{words}The cluster is {found.here / found.seconds:.1f} times as fast as this machine"
+    return f"{words}The cluster is not faster: this machine takes about {write_seconds(found.here)}"
 
 
-Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often the run is saved while it goes on.")]
+Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Seconds between checkpoints.")]
 
 
 @fit_options()
@@ -108,19 +110,19 @@ def fit(
     run: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="RUN", parser=named_path, help="A folder to save the run in, or a file, ….plait."
+            "-o", "--output", metavar="RUN", parser=named_path, help="Folder, or .plait file, to save the run in."
         ),
     ],
-    force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing run.")] = False,
     blocks: Blocks = None,
     every: Every = 60.0,
     dask: DaskAddress = None,
     json: Json = False,
     **settings: Any,
 ) -> None:
-    """Fit the model of a config file, and save the run.
+    """Fit the model of a config file and save the run.
 
-    The run is saved while it goes on. Ctrl-C ends it after the current sweep; `plait resume` goes on exactly there.
+    Saves checkpoints during the fit. Ctrl-C stops after the current sweep; `plait resume` continues from there.
 
     \b
     Examples:
@@ -145,7 +147,7 @@ def fit(
 
 @fit_options("max_iter", "threads")
 def resume(run: RunFolder, every: Every = 60.0, dask: DaskAddress = None, json: Json = False, **settings: Any) -> None:
-    """Go on with a run that was interrupted, or was too short.
+    """Continue a run that was interrupted or has not converged.
 
     \b
     Examples:
@@ -157,9 +159,9 @@ def resume(run: RunFolder, every: Every = 60.0, dask: DaskAddress = None, json: 
     remembered = header["extra"].get("config")
     if remembered is None:
         raise StorageError(
-            "this run was not made by `plait fit`, so where its data are is unknown.",
+            "`plait fit` did not make this run, so the paths of its data are unknown.",
             location=FileLocation(run),
-            hint=f"Go on in Python: plait.fit(model, data, init={str(run)!r}).",
+            hint=f"Continue in Python: plait.fit(model, data, init={str(run)!r}).",
         )
     config = Config.from_dict(remembered).changed(**settings)
     reason = _nothing_left(header, config)
@@ -170,11 +172,11 @@ def resume(run: RunFolder, every: Every = 60.0, dask: DaskAddress = None, json: 
     if json:
         emit({"run": str(run), "resumed": False, **description(finished, header)})
     else:
-        out(f"{run}: nothing left to do: {reason}")
+        out(f"{run}: nothing to resume: {reason}")
 
 
 def ranks(given: Sequence[str]) -> int | str | dict[str, int] | None:
-    """``["10"]`` -> 10, ``["r=10", "s=4"]`` -> a size for each latent index; a word as it is."""
+    """``["10"]`` → 10, ``["r=10", "s=4"]`` → a size for each latent index; a word stays."""
     if len(given) == 1 and given[0] in ("auto", "elbo"):
         return given[0]
     sizes: dict[str, int] = {}
@@ -182,20 +184,20 @@ def ranks(given: Sequence[str]) -> int | str | dict[str, int] | None:
         index, _, size = text.rpartition("=")
         if not size.isdecimal() or (not index and len(given) > 1):
             raise ParameterError(
-                f"--rank is {text!r}.",
-                hint="Give one number, --rank 10, one for each index, --rank r=10, or a word, --rank auto.",
+                f'`rank` must be an integer, integers by index, "auto" or "elbo", got {text!r}.',
+                hint="Examples: --rank 10, --rank r=10, --rank auto.",
             )
         sizes[index] = int(size)
     return sizes.get("", sizes or None)
 
 
 def refuse_other_run(run: Path, force: bool) -> None:
-    """A run is replaced only where that is asked for."""
+    """Refuse to replace a run without --force."""
     if not force and holds_run(run):
         raise StorageError(
-            f"this {'file' if run.is_file() else 'folder'} holds a run already.",
+            f"this {'file' if run.is_file() else 'folder'} already contains a run.",
             location=FileLocation(run),
-            hint=f"Go on with it: plait resume {shlex.quote(str(run))}; or replace it: --force.",
+            hint=f"Continue it with `plait resume {shlex.quote(str(run))}`, or replace it with --force.",
         )
 
 
@@ -203,9 +205,9 @@ def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
     """Why a run is complete; None where there are sweeps to do."""
     stop, done = stop_of(header), sweeps_done(header)
     limit = config.settings.get("max_iter", Options.max_iter)
-    further = f"Go further with --max-iter {2 * max(limit, done, 1)}."
+    further = f"Continue with --max-iter {2 * max(limit, done, 1)}."
     if stop is None or stop.reason == Reason.INTERRUPTED:
-        return None if done < limit else f"all its {done} sweeps are done.\n{further}"
+        return None if done < limit else f"{plural(done, 'sweep')} of `max_iter` done.\n{further}"
     words = stop.sentence if stop.reason in (Reason.NO_SWEEPS, Reason.NOTHING) else f"it {stop.sentence}"
     if stop.reason in (Reason.MAX_ITER, Reason.NO_SWEEPS):
         return None if done < limit else f"{words}\n{further}"
@@ -223,11 +225,13 @@ def _compute(
     resumed: bool = False,
 ) -> None:
     try:
-        with warnings_on_stderr(config, as_json):
-            data, fitted = _fitted(config, run, every, force, dask, resumed)
+        with warnings_on_stderr(config.locate, as_json):
+            data, fitted = _fitted(
+                config, run, every, force, dask, resumed, (lambda phase: None) if as_json else announce
+            )
     except KeyboardInterrupt:  # the second one, or while files were read
         raise FitError("interrupted.", hint=_left_behind(run)) from None
-    if not _is_saved(run, fitted):  # the last checkpoint failed, and said so as a warning
+    if not _is_saved(run, fitted):  # the last checkpoint failed, with a warning
         fitted.save(run, replace=True, extra={"config": config.to_dict()})
     if as_json:
         emit({"run": str(run), "resumed": resumed, **description(fitted, manifest(run))})
@@ -240,27 +244,37 @@ def _compute(
 def _is_saved(run: Path, fitted: Fit) -> bool:
     try:
         return stop_of(manifest(run)) == fitted.stop
-    except StorageError:  # somebody removed it
+    except StorageError:  # removed meanwhile
         return False
 
 
 def _left_behind(run: Path) -> str:
     try:
         if manifest(run)["stop"] is None:
-            return f"Go on from the last checkpoint: plait resume {shlex.quote(str(run))}."
+            return f"Continue from the last checkpoint with `plait resume {shlex.quote(str(run))}`."
     except StorageError:  # no run there yet
         pass
-    return "Nothing was saved."
+    return "Nothing is saved."
 
 
 def _fitted(
-    config: "Config", run: Path, every: float, force: bool, dask: str | None, resumed: bool
+    config: "Config",
+    run: Path,
+    every: float,
+    force: bool,
+    dask: str | None,
+    resumed: bool,
+    phase: Callable[[str], None],
 ) -> tuple["Data", "Fit"]:
     with relocating(config.locate), computing_on(dask, config.settings) as settings:
         with working("reading"):
-            data = config.model.bind(config.data(), entities=config.entities())
+            phase("reading")
+            tables, entities = config.data(), config.entities()
+            phase("binding")
+            data = config.model.bind(tables, entities=entities)
+            del tables  # bound data are another copy
             fixed = config.fixed()
-            titles = None if resumed else config.titles(data.entities)  # a run that goes on has them
+            titles = None if resumed else config.titles(data.entities)  # a resumed run has them
         try:
             fitted = plait.fit(
                 config.model,
@@ -268,7 +282,7 @@ def _fitted(
                 fixed=fixed or None,
                 titles=titles,
                 init=run if resumed else None,
-                progress=plait.Progress(interrupt="return"),
+                progress=plait.Progress(interrupt="return", _on_phase=phase),
                 checkpoint=plait.Checkpoint(run, seconds=every, overwrite=force, extra={"config": config.to_dict()}),
                 **settings,
             )
@@ -278,32 +292,17 @@ def _fitted(
 
 
 def _cannot_go_on(error: "CannotGoOnError") -> ParameterError:
-    """The same for who resumes a run, and has no other use for its factors."""
+    """The error for `plait resume`, which cannot take factors alone."""
     what, hint = "an older version of Plait made it", "Fit again with `plait fit`."
     if error.word:
-        what, hint = f"its {error.word} is not what it was{error.detail}", "Put it back, or fit again with `plait fit`."
-    return ParameterError(f"the run cannot go on: {what}.", location=FileLocation(error.folder), hint=hint)
-
-
-@contextmanager
-def warnings_on_stderr(config: "Config", as_json: bool) -> Iterator[None]:
-    """A warning of the library is said as errors are, not with Python's file name and line."""
-
-    def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
-        own = message.relocate(config.locate) if isinstance(message, PlaitWarning) else PlaitWarning(str(message))
-        parts = own.to_dict() | {"kind": category.__name__}
-        say(parts, as_json=as_json, word="warning")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", PlaitWarning)
-        warnings.showwarning = show
-        yield
+        what, hint = f"its {error.word} has changed{error.detail}", "Restore it, or fit again with `plait fit`."
+    return ParameterError(f"the run cannot continue: {what}.", location=FileLocation(error.folder), hint=hint)
 
 
 def _summary(data: "Data", fitted: "Fit", run: Path) -> Document:
     about = {
         "model": f"{fitted.method}, rank {rank_words(fitted.rank, fitted.settings)}, seed {fitted.seed}",
-        **weight_words(fitted.settings),
+        **found_words(fitted.settings),
         **members(fitted),
         "objective": reached(fitted),
         "ended": ending(fitted, manifest(run)),
@@ -315,16 +314,30 @@ def _summary(data: "Data", fitted: "Fit", run: Path) -> Document:
 
 
 def _next_commands(fitted: "Fit", run: str) -> list[str]:
-    """Commands to try, with names of this run; after Ctrl-C the one that goes on."""
+    """Commands to try, with entities of this run; after Ctrl-C the command that resumes it."""
     if fitted.stop.reason == Reason.INTERRUPTED:
         return [f"plait resume {run}"]
     relation = fitted.model.relations[0]
-    indices = fitted.model.equation(relation).indices
-    names = {index: shlex.quote(f"{index}={fitted.entities[index][0]}") for index in indices}
     commands = [f"plait top {run} {relation}"]
-    if indices:
-        commands.append(f"plait top {run} {relation} --given {names[indices[0]]}")
-        commands.append(f"plait explain {run} {relation} {' '.join(names.values())}")
+    if cell := _example_cell(fitted, relation):
+        names = [shlex.quote(f"{index}={name}") for index, name in cell.items()]
+        if len(names) > 1:
+            commands.append(f"plait top {run} {relation} --given {names[0]}")
+        commands.append(f"plait explain {run} {relation} {' '.join(names)}")
     if fitted.stop.reason == Reason.MAX_ITER:
         commands.append(f"plait resume {run} --max-iter {2 * fitted.history[-1].sweep}")
     return [*commands, f"plait info {run}"]
+
+
+def _example_cell(fitted: "Fit", relation: str) -> dict[str, Any]:
+    """Return the best new link that shares all entities but the last with the first known link, else that link.
+
+    The search is over one axis, so it is cheap on large data.
+    """
+    indices = fitted.model.equation(relation).indices
+    if not indices or not len(fitted.known[relation]):
+        return {}
+    row = next(fitted.known[relation].pieces(1)).cells[0]
+    link = {index: fitted.entities[index][int(number)] for index, number in zip(indices, row)}
+    best, _ = propose(fitted, relation, 1, given={index: link[index] for index in indices[:-1]})
+    return {index: best[index][0] for index in indices} if len(best) else link

@@ -1,7 +1,4 @@
-"""CellTable from the command line: ``index=name`` pairs, and tables in files.
-
-Commands about links: predict, top, explain.
-"""
+"""Commands on links: predict, top, explain; and cells from ``index=name`` pairs and tables in files."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,7 +11,7 @@ import polars as pl
 import typer
 
 from plait.analysis.titled_tables import title_columns
-from plait.analysis.topk.top import propose
+from plait.analysis.topk.top import propose, propose_to_file
 from plait.cli.command_options import (
     Force,
     Json,
@@ -26,13 +23,22 @@ from plait.cli.command_options import (
     Score,
     read_options,
 )
-from plait.cli.output import check_free, deliver, put, to_stderr, working
+from plait.cli.output import check_free, deliver, put, say_written, to_stderr, working
 from plait.config import Config
 from plait.config.config_file import data_of, located_in
 from plait.data.bound import Data
 from plait.data.encoding.names import read_label
 from plait.data.sources.relation import Relation
-from plait.errors import DataError, FileLocation, Location, ParameterError, TableLocation, relocating, suggestion
+from plait.errors import (
+    DataError,
+    FileLocation,
+    Location,
+    ParameterError,
+    TableLocation,
+    quoted,
+    relocating,
+    suggestion,
+)
 from plait.files import options_for
 from plait.files.read import read
 from plait.result import Fit, load
@@ -40,27 +46,27 @@ from plait.storage.run_folder import manifest
 
 
 def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any]:
-    """``["user=ann lee", "day=3"]`` -> ``{"user": "ann lee", "day": 3}``, each name of its axis's kind."""
+    """``["user=ann lee", "day=3"]`` → ``{"user": "ann lee", "day": 3}``, in the type of each axis."""
     indices, cell = fit.model.equation(relation).indices, dict[str, Any]()
     for pair in pairs:
         index, equals, name = pair.partition("=")
         if not equals:
             example = shlex.quote(f"{indices[0]}={pair}") if indices else "index=name"
-            raise ParameterError(f"{pair!r} does not say which index it is.", hint=f"Write index=name: {example}.")
+            raise ParameterError(f"{pair!r} has no index.", hint=f"Write index=name, such as {example}.")
         if index not in indices:
             raise ParameterError(
-                f"{index!r} is no index of {relation}.",
+                f"{index!r} is not an index of {relation}.",
                 hint=f"{suggestion(index, indices)}It has {', '.join(indices)}.",
             )
         if index in cell:
-            raise ParameterError(f"{index} is given twice: {cell[index]!r} and {name!r}.", hint="Give it once.")
+            raise ParameterError(f"{index} is given twice: {cell[index]!r} and {name!r}.", hint="Give it only once.")
         cell[index] = read_label(fit.entities[index], name, index)
     return cell
 
 
 @dataclass(frozen=True)
 class CellTable:
-    """A table of cells, how it was read, and how the run's own source calls the column of values."""
+    """A table of cells, how it was read, and the name of the column of values in the run's source."""
 
     table: "pl.DataFrame"
     path: str
@@ -69,7 +75,7 @@ class CellTable:
 
 
 def locating(tables: "Mapping[str, CellTable | Sequence[CellTable]]") -> AbstractContextManager[None]:
-    """Let errors about tables name the files they were read from; several under one name are numbered."""
+    """Context in which errors about tables name their files; several under one name are numbered."""
     named: dict[str, CellTable] = {}
     for name, cells in tables.items():
         several = [cells] if isinstance(cells, CellTable) else cells
@@ -87,18 +93,17 @@ def locating(tables: "Mapping[str, CellTable | Sequence[CellTable]]") -> Abstrac
 
 
 def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[str, Any]) -> CellTable:
-    """CellTable from a file: columns by the names of the indices, or by those of the run's own source.
-
-    given: options of `plait.read`.
+    """Cells from a file: columns by the names of the indices, or of the run's own source. `given`: options of
+    `plait.read`.
     """
     indices = fit.model.equation(relation).indices
     named, value = _source_columns(fit, run, relation)
     table, options = _read(fit, indices, named, path, dict(given))
     if not hasattr(table, "columns"):
         raise DataError(
-            "this is an array, but cells are a table.",
+            "expected a table of cells, got an array.",
             location=FileLocation(path),
-            hint="Give a column for each index.",
+            hint="Give a table with one column per index.",
         )
     have = set(table.columns)
     table = table.rename({c: i for i, c in named.items() if i not in have and c in have})
@@ -106,35 +111,56 @@ def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[s
 
 
 def read_guests(fit: "Fit", run: Path, relation: str, given: Sequence[str]) -> dict[str, CellTable]:
-    """Rows of guests by relation, from ``file`` (rows of the relation that is asked about) or ``name=file``."""
+    """Rows of new entities by relation, from ``file`` (rows of the queried relation) or ``name=file``."""
     found: dict[str, CellTable] = {}
     for text in given:
         name, equals, path = text.partition("=")
         if equals and name not in fit.model.relations and not Path(text).exists():
             have = ", ".join(fit.model.relations)
             raise ParameterError(
-                f"--new-entities: {name!r} is no relation of the model.",
+                f"`new-entities`: {name!r} is not a relation of the model.",
                 hint=f"{suggestion(name, fit.model.relations)}It has {have}.",
             )
         if not equals or name not in fit.model.relations:
             name, path = relation, text
         if name in found:
-            raise ParameterError(f"--new-entities gives rows of {name} twice.", hint="Put them into one file.")
-        found[name] = read_cells(fit, run, name, path, {})
+            raise ParameterError(f"`new-entities` is given twice for {name}.", hint="Put them into one file.")
+        found[name] = read_new_rows(fit, run, name, path, {})
     return found
 
 
+def read_new_rows(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[str, Any]) -> CellTable:
+    """Rows of a relation from a file: a column for each index, and perhaps one of values."""
+    cells = read_cells(fit, run, relation, path, given)
+    indices, columns = fit.model.equation(relation).indices, cells.table.columns
+    have = ", ".join(map(quoted, columns))
+    if absent := [index for index in indices if index not in columns]:
+        raise DataError(
+            f"there is no column {quoted(absent[0])}; the table has {have}.",
+            location=FileLocation(path),
+            hint=f"{suggestion(absent[0], columns)}A table of {relation} needs the columns {', '.join(indices)}.",
+        )
+    value = cells.value if cells.value in columns else "value"
+    if surplus := [column for column in columns if column not in (*indices, value)]:
+        raise DataError(
+            f"column {quoted(surplus[0])} is not used; the table has {have}.",
+            location=FileLocation(path),
+            hint=f"Remove it from the file: a table of {relation} has the columns {', '.join((*indices, value))}.",
+        )
+    return cells
+
+
 def with_values(fit: "Fit", relation: str, cells: CellTable, value: str | None) -> Any:
-    """A table of cells to test by, and which column has the values, as far as anybody said."""
+    """A test table, and its column of values if known."""
     if value is None and fit.known[relation].value is None and cells.value in cells.table.columns:
-        value = cells.value  # the config of an earlier version's run knows it, the fit does not
+        value = cells.value  # known from the config of a run of an earlier version
     return cells.table if value is None else Relation(cells.table, value=value)
 
 
 def _read(
     fit: "Fit", indices: Sequence[str], named: Mapping[str, str], path: str, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """What a file holds, and the options it was read with: ids that are text in the run stay text."""
+    """Content of a file, and the options it was read with: ids that are text in the run stay text."""
     table = read(path, **options)
     texts = {column for index in indices if _is_text(fit, index) for column in (index, named.get(index, index))}
     columns = getattr(table, "columns", ())
@@ -146,7 +172,7 @@ def _read(
 
 
 def _source_columns(fit: "Fit", run: Path, relation: str) -> tuple[Mapping[str, str], str | None]:
-    """Index -> column of the relation's source and its column of values, as far as anybody said."""
+    """Index → column of the relation's source and its column of values, if known."""
     known = fit.known[relation]
     remembered = manifest(run)["extra"].get("config")
     if known.columns or known.value is not None or remembered is None:
@@ -164,10 +190,12 @@ def _is_text(fit: "Fit", index: str) -> bool:
 def predict(
     run: RunFolder,
     relation: RelationName,
-    cells: Annotated[Path, typer.Argument(metavar="CELLS", help="A table with a column for each index.")],
+    cells: Annotated[Path, typer.Argument(metavar="CELLS", help="Cells: a table with one column per index.")],
     output: OutputFile = None,
     force: Force = False,
-    handle_unknown: Annotated[str, typer.Option(help="What an unknown name means: error, or prior.")] = "error",
+    handle_unknown: Annotated[
+        str, typer.Option(help="Unknown names: raise an error, or predict from the prior.")
+    ] = "error",
     new_entities: NewEntities = None,
     raw_names: RawNames = False,
     json: Json = False,
@@ -176,16 +204,16 @@ def predict(
 ) -> None:
     """Score the cells of a table.
 
-    Adds the expected count (mean), the uncertainty of its rate (sd), the probability of a link, and a 90 % interval of
-    the count (lower, upper). Of 0/1 links (Bernoulli) mean is the probability, sd its uncertainty, lower and upper its
-    90 % interval, and the rate comes last.
+    Adds the expected count (mean), the standard deviation of its rate (sd), the probability of a link, and a 90 %
+    interval of the count (lower, upper). For 0/1 links (Bernoulli), mean, sd, lower and upper are those of the
+    probability, and the rate is the last column.
 
     \b
     Examples:
       plait predict run visits cells.csv
       plait predict run visits cells.parquet -o scores.parquet
       plait predict run visits newcomers.csv --handle-unknown prior
-      plait predict run visits cells.csv --new-entities what_the_guest_did.csv
+      plait predict run visits cells.csv --new-entities new_user.csv
     """
     check_free(output, force)
     fit = load(run)
@@ -204,19 +232,23 @@ def top(
     context: typer.Context,
     run: RunFolder,
     relation: RelationName,
-    k: Annotated[int, typer.Option("-k", min=0, metavar="K", help="How many links.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=0, metavar="K", help="Number of links.")] = 10,
     per: Annotated[
-        list[str] | None, typer.Option("--per", metavar="INDEX", help="K links for each of its entities; repeatable.")
+        list[str] | None,
+        typer.Option("--per", metavar="INDEX", help="Return k links for each entity of this index; repeatable."),
     ] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--given", metavar="INDEX=NAME", help="Only links of this entity; repeatable.")
+        list[str] | None,
+        typer.Option("--given", metavar="INDEX=NAME", help="Only links of this entity, as index=name; repeatable."),
     ] = None,
     include_known: Annotated[
-        bool, typer.Option("--include-known", help="Let links of the data be among them.")
+        bool, typer.Option("--include-known", help="Include the links of the training data.")
     ] = False,
     exclude: Annotated[
         list[Path] | None,
-        typer.Option("--exclude", metavar="FILE", help="A table of what not to list, by some indices; repeatable."),
+        typer.Option(
+            "--exclude", metavar="FILE", help="Table of cells to exclude, by one or more indices; repeatable."
+        ),
     ] = None,
     score: Score = "mean",
     new_entities: NewEntities = None,
@@ -225,10 +257,10 @@ def top(
     raw_names: RawNames = False,
     json: Json = False,
 ) -> None:
-    """List the most probable links that are not known yet.
+    """List the most probable links that are not in the data.
 
-    What a rule makes unobservable is not among them: pairs and slices of `missing`, self-links where hardly any is
-    observed, and cells of exposure 0. What the config names as `hidden` may be.
+    Skips structural zeros: cells of `missing`, self-links if they are not observed, and cells with exposure 0. Cells of
+    `hidden` are candidates.
 
     \b
     Examples:
@@ -236,7 +268,7 @@ def top(
       plait top run visits -k 5 --given user=u17
       plait top run visits --given "user=ann lee" --given day=3 -o links.csv
       plait top run visits -k 5 --per user --exclude sold_out.csv -o links.parquet
-      plait top run visits --given user=zoe --new-entities what_zoe_did.csv
+      plait top run visits --given user=zoe --new-entities links_of_zoe.csv
     """
     check_free(output, force)
     fit = load(run)
@@ -245,49 +277,49 @@ def top(
     excluded = [read_cells(fit, run, relation, str(path), {}) for path in exclude or []]
     guests = read_guests(fit, run, relation, new_entities or [])
     with locating({"exclude": excluded, **guests}):
-        tables, rows = [one.table for one in excluded], _rows(guests)
-        links, closed = propose(
-            fit,
-            relation,
-            k,
-            given=chosen,
-            per=per or None,
-            include_known=include_known,
-            exclude=tables,
-            score=score,
-            new_entities=rows,
-        )
-    titles = title_columns(fit, indices, indices)
-    deliver(links, len(indices) + len(titles), path=output, as_json=json, gaps=titles, raw_names=raw_names)
+        options: dict[str, Any] = {
+            "given": chosen,
+            "per": per or None,
+            "include_known": include_known,
+            "exclude": [one.table for one in excluded],
+            "score": score,
+            "new_entities": _rows(guests),
+        }
+        if per and output is not None:
+            n_links, closed = propose_to_file(fit, relation, k, output, escape_formulas=not raw_names, **options)
+            say_written(n_links, output, as_json=json)
+        else:
+            links, closed = propose(fit, relation, k, **options)
+            n_links, titles = len(links), title_columns(fit, indices, indices)
+            deliver(links, len(indices) + len(titles), path=output, as_json=json, gaps=titles, raw_names=raw_names)
     if closed is not None and not json:
         to_stderr("note", str(closed))
-    elif links.is_empty() and k and not include_known and not json:
-        to_stderr("note", "every link that was asked for is known already; --include-known lists known ones, too.")
+    elif not n_links and k and not include_known and not json:
+        to_stderr("note", "all requested links are in the training data; use --include-known to list them.")
 
 
 def _rows(guests: Mapping[str, CellTable]) -> dict[str, pl.DataFrame] | None:
-    """The tables of guests as the library takes them."""
+    """Tables of new entities for the library."""
     return {name: cells.table for name, cells in guests.items()} or None
 
 
 def explain(
     run: RunFolder,
     relation: RelationName,
-    cell: Annotated[list[str], typer.Argument(metavar="INDEX=NAME...", help="The cell: a name for each index.")],
-    most: Annotated[int, typer.Option("--top", min=1, help="How many entities and links to show of each kind.")] = 5,
+    cell: Annotated[list[str], typer.Argument(metavar="INDEX=NAME...", help="The cell, as index=name for each index.")],
+    most: Annotated[int, typer.Option("--top", min=1, help="Number of entities and links per list.")] = 5,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Fit again, with each link that is named an observed zero in turn.")
+        bool, typer.Option("--exact", help="Refit with each supporting link set to zero, one at a time.")
     ] = False,
     missing: Annotated[
-        bool, typer.Option("--missing", help="Fit again, with each link that is named missing in turn.")
+        bool, typer.Option("--missing", help="Refit with each supporting link set to missing, one at a time.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Say why a link is predicted.
+    """Explain the prediction of one link.
 
-    Which components make it, which entities characterise them, and which known links are most responsible: about how
-    much smaller the mean would be, were the link an observed zero. --exact and --missing read the data of the run again
-    and say how much smaller it is.
+    Prints the components with their shares, and the supporting links with the estimated drop of the mean if the link
+    were absent. --exact and --missing refit the model on the data of the run and print the exact drop.
 
     \b
     Examples:
@@ -296,7 +328,7 @@ def explain(
       plait explain run visits user=u17 place=p3 activity=eat --exact --top 3
     """
     if exact and missing:
-        raise ParameterError("--exact and --missing ask two different things.", hint="Give one of them.")
+        raise ParameterError("`exact` and `missing` exclude each other.", hint="Remove one of the two.")
     fit = load(run)
     named = named_cell(fit, relation, cell)
     how: bool | str = "missing" if missing else exact

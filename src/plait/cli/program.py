@@ -1,13 +1,11 @@
-"""How the program ends: exit codes, and one clear message on stderr instead of a traceback.
+"""The program: its commands, exit codes, and one message on stderr instead of a traceback.
 
-0  fine
-1  it could not be done: the fit cannot go on, no memory or disk space, interrupted
-2  the user's mistake: arguments, config, data, a run that is not there or damaged
+    0  success
+    1  failure: the fit cannot go on, no memory or disk space, interrupted
+    2  user error: arguments, config, data, a run that is missing or damaged
 
 With --json a message is one JSON document on stderr: {"error": {"kind": …, "text": …, "message": …, "location": …,
-"actual": …, "expected": …, "hint": …}}. PLAIT_DEBUG=1 adds the traceback of anything unexpected.
-
-The program: its commands, and the options that come before one.
+"actual": …, "expected": …, "hint": …}}. PLAIT_DEBUG=1 adds the traceback of unexpected errors.
 """
 
 import atexit
@@ -17,56 +15,60 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.main
 from typer.core import TyperGroup
 
-from plait.errors import FitError, PlaitError
+from plait.errors import FitError, PlaitError, PlaitWarning, suggestion
 from plait.version import __version__
+
+if TYPE_CHECKING:
+    from plait.errors import Locate
 
 FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
 FULL = (errno.ENOSPC, errno.EDQUOT)
 REFUSALS = (*FULL, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-# Every command: the module that has it, imported when it is asked for, and what --help says of it.
+# Every command: its module, imported on use, and its line in --help.
 COMMANDS = {
-    "demo": ("demo_command", "Predict hidden relations between countries: a first look."),
-    "check": ("data_commands", "Say what was understood of the data, without fitting."),
-    "fit": ("fit_commands", "Fit the model of a config file, and save the run."),
-    "grid-search": ("evaluation_commands", "Compare settings in one table, and fit the best."),
-    "resume": ("fit_commands", "Go on with a run that was interrupted, or was too short."),
-    "info": ("run_commands", "Say what a run is: model, sizes, bound, and how it ended."),
+    "demo": ("demo_command", "Fit a small data set and predict held-out links."),
+    "check": ("data_commands", "Summarise the data and estimate the cost, without fitting."),
+    "fit": ("fit_commands", "Fit the model of a config file and save the run."),
+    "grid-search": ("evaluation_commands", "Compare settings and fit the best one."),
+    "resume": ("fit_commands", "Continue a run that was interrupted or has not converged."),
+    "info": ("run_commands", "Show model, sizes, objective and stop reason of a run."),
     "predict": ("link_commands", "Score the cells of a table."),
-    "top": ("link_commands", "List the most probable links that are not known yet."),
-    "explain": ("link_commands", "Say why a link is predicted."),
-    "explore": ("run_commands", "Look at a run in the browser, and ask what if."),
-    "fold-in": ("run_commands", "Add new entities to a run; everything else of it stays as it is."),
-    "update": ("run_commands", "Let a run learn new links, without the data that it was made from."),
-    "set-titles": ("run_commands", "Give the entities of a run titles, which all commands show beside their names."),
-    "train-test-split": ("evaluation_commands", "Hold links out as a test, and write the rest as a new config."),
-    "evaluate": ("evaluation_commands", "Measure how well a run predicts links that it has not seen."),
-    "report": ("run_commands", "Write all that is known of a run as one page, for a browser or a printer."),
-    "pack": ("data_commands", "Sort tables that are larger than memory into blocks on disk."),
-    "convert": ("data_commands", "Read a table or an array, and write it as another kind of file."),
+    "top": ("link_commands", "List the most probable links that are not in the data."),
+    "explain": ("link_commands", "Explain the prediction of one link."),
+    "explore": ("run_commands", "Explore a run in the browser."),
+    "fold-in": ("run_commands", "Add new entities to a run; all other factors stay fixed."),
+    "update": ("run_commands", "Update a run with new links, without its original data."),
+    "set-titles": ("run_commands", "Set titles of entities, to show next to their names."),
+    "train-test-split": ("evaluation_commands", "Split the data of a config into training and test links."),
+    "evaluate": ("evaluation_commands", "Evaluate a run on held-out links."),
+    "report": ("run_commands", "Write a report on a run as one HTML page."),
+    "pack": ("data_commands", "Sort tables larger than memory into blocks on disk."),
+    "convert": ("data_commands", "Convert a table or an array to another file format."),
 }
 
 
 class Program(TyperGroup):
-    """The group of all commands; every exception that leaves a command passes through here."""
+    """The group of all commands; every exception of a command passes through here."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, in the order of a first acquaintance."""
+        """Names in the order of --help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command, its module imported: `plait --help` needs none of them."""
+        """A command with its module imported; `plait --help` imports none."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"plait.cli.{COMMANDS[cmd_name][0]}")
@@ -74,13 +76,19 @@ class Program(TyperGroup):
         alone.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
         return typer.main.get_command(alone)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first argument names; a misspelt one is refused with what is close to it."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"there is no command {args[0]!r}. {suggestion(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands in the help."""
+        """List of commands in the help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
-        """Run a command and exit with its code; usage errors are said in the same words as all others."""
+        """Run a command and exit with its code; usage errors have the form of all others."""
         as_json = "--json" in (sys.argv[1:] if args is None else args)
         run = partial(super().main, standalone_mode=False)
         if not standalone_mode:
@@ -91,7 +99,7 @@ class Program(TyperGroup):
             sys.stdout.flush()
         except BrokenPipeError:
             code = _closed_pipe()
-        except SystemExit as end:  # typer and rich leave so when a pipe is closed
+        except SystemExit as end:  # raised by typer and rich when a pipe is closed
             if not isinstance(end.__context__, BrokenPipeError):
                 raise
             code = _closed_pipe()
@@ -108,7 +116,7 @@ class Program(TyperGroup):
 
 @contextmanager
 def _raising_interrupts() -> Iterator[None]:
-    """Ctrl-C raises unless a command asks for what a fit has: a fit of many that just returned would go unnoticed."""
+    """Ctrl-C raises, unless the command handles it."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -125,42 +133,42 @@ def _raising_interrupts() -> Iterator[None]:
 
 
 def _closed_pipe() -> int:
-    """Whoever reads has seen enough, as `head` does: nothing more is written, and nothing is wrong."""
+    """Exit code for a reader that closed the pipe, such as `head`."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (Python flushes it when it ends)
     return 0
 
 
 def _no_reset() -> None:
-    """Numba starts colorama, which writes a colour code to every terminal when Python ends, coloured or not."""
+    """Keep colorama, which numba starts, from writing a colour code when Python ends."""
     colorama = sys.modules.get("colorama.initialise")
     if colorama is not None:
         atexit.unregister(colorama.reset_all)
 
 
 def verdict(error: Exception) -> tuple[int, dict[str, Any]]:
-    """The exit code of an exception, and what to say about it, in parts."""
+    """Exit code of an exception, and its message in parts."""
     kind = type(error).__name__
     if hasattr(error, "format_message"):  # typer's own: wrong arguments
         return MISTAKE, _parts("UsageError", *_usage(error))
     if isinstance(error, PlaitError):
         return FAILED if isinstance(error, FitError) or _refused(error) else MISTAKE, error.to_dict()
     if isinstance(error, FileNotFoundError):
-        return MISTAKE, _parts(kind, f"there is no file {_name(error)}.", "Check the path.")
+        return MISTAKE, _parts(kind, f"the file {_name(error)} does not exist.", "Check the path.")
     if isinstance(error, OSError):
         return FAILED, _parts(kind, *_disk(error))
     if isinstance(error, MemoryError):
         hint = "Use a smaller rank, fewer threads or less data."
-        return FAILED, _parts(kind, "there is not enough memory.", hint)
+        return FAILED, _parts(kind, "not enough memory.", hint)
     return FAILED, _parts(kind, *_bug(error))
 
 
 def _parts(kind: str, message: str, hint: str | None = None) -> dict[str, Any]:
-    """What is said of an exception that is not one of ours, as ours say it."""
+    """Parts of the message of a foreign exception."""
     return PlaitError(message, hint=hint).to_dict() | {"kind": kind}
 
 
 def _refused(error: BaseException) -> bool:
-    """Whether a message of ours is about a disk that refuses to write."""
+    """Whether an error of ours is about a disk that cannot be written."""
     if isinstance(error, PlaitError) and isinstance(error.__cause__, OSError):
         return True
     cause: BaseException | None = error
@@ -170,11 +178,26 @@ def _refused(error: BaseException) -> bool:
 
 
 def _usage(error: Any) -> tuple[str, str | None]:
-    message = str(error.format_message()).strip()
+    message = _wrong_value(error) or str(error.format_message()).strip()
     message = message[:1].lower() + message[1:]
     context = getattr(error, "ctx", None)
     help_line = f"Try '{context.command_path} --help'." if context is not None else None
     return message if message.endswith((".", "?")) else f"{message}.", help_line
+
+
+def _wrong_value(error: Any) -> str | None:
+    """The value of an option that Typer refuses through Pydantic, in the words of `ParameterError.must_be`."""
+    faults = getattr(error.__cause__, "errors", None)
+    if getattr(error, "param", None) is None or not callable(faults):
+        return None
+    fault = faults()[0]
+    limits = [
+        f"at {word} {fault['ctx'][key]:g}"
+        for key, word in (("ge", "least"), ("le", "most"))
+        if key in fault.get("ctx", {})
+    ]
+    expected = limits[0] if limits else "an integer" if fault["type"].startswith("int") else "a number"
+    return f"`{error.param.name}` must be {expected}, got {fault['input']!r}."
 
 
 def _name(error: OSError) -> str:
@@ -184,9 +207,9 @@ def _name(error: OSError) -> str:
 def _disk(error: OSError) -> tuple[str, str | None]:
     place = f" ({error.filename})" if error.filename is not None else ""
     if error.errno in FULL:
-        return f"the disk is full{place}.", "Free some space, or choose another place."
+        return f"the disk is full{place}.", "Free some space, or choose another folder."
     if isinstance(error, PermissionError):
-        return f"permission denied{place}.", "Choose another place, or change the permissions."
+        return f"permission denied{place}.", "Choose another folder, or change the permissions."
     return f"{error.strerror or error}{place}.", None
 
 
@@ -194,7 +217,7 @@ def _bug(error: Exception) -> tuple[str, str | None]:
     if os.environ.get("PLAIT_DEBUG") == "1":
         return "".join(traceback.format_exception(error)).rstrip(), None
     what = f"this is a bug in Plait: {type(error).__name__}: {error}"
-    return what, "Please report it, with the traceback that PLAIT_DEBUG=1 shows."
+    return what, "Please report it, with the traceback that PLAIT_DEBUG=1 prints."
 
 
 def say(parts: dict[str, Any], *, as_json: bool, word: str = "error") -> None:
@@ -211,12 +234,28 @@ def say(parts: dict[str, Any], *, as_json: bool, word: str = "error") -> None:
     to_stderr(word, parts["text"])
 
 
+@contextmanager
+def warnings_on_stderr(locate: "Locate | None", as_json: bool) -> Iterator[None]:
+    """A warning of the library is said as errors are, not with Python's file name and line."""
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
+        own = message if isinstance(message, PlaitWarning) else PlaitWarning(str(message))
+        if locate is not None:
+            own = own.relocate(locate)
+        say(own.to_dict() | {"kind": category.__name__}, as_json=as_json, word="warning")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PlaitWarning)
+        warnings.showwarning = show
+        yield
+
+
 app = typer.Typer(
     name="plait",
     cls=Program,
-    epilog="Exit codes: 0 fine; 1 it could not be done; 2 a mistake in arguments, config or data.",
+    epilog="Exit codes: 0 success; 1 failure; 2 invalid arguments, config or data.",
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: quick, and the same in a pipe
+    rich_markup_mode=None,  # plain help: fast, and the same in a pipe
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

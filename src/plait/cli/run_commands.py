@@ -1,13 +1,4 @@
-"""The command info.
-
-The command title: what people call entities, put beside a run that is there.
-
-Commands by which a run learns after it was made: fold-in and update.
-
-The command report.
-
-The command explore.
-"""
+"""Commands on runs: info, set-titles, fold-in, update, report, explore."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +18,7 @@ from plait.cli.command_options import (
     read_options,
 )
 from plait.cli.fit_commands import refuse_other_run
-from plait.cli.link_commands import CellTable, locating, read_cells, with_values
+from plait.cli.link_commands import CellTable, locating, read_cells, read_new_rows, with_values
 from plait.cli.output import check_free, emit, out, put, working
 from plait.config.config_file import read_titles
 from plait.data.encoding.names import Labels
@@ -35,7 +26,7 @@ from plait.data.titles import bind_titles
 from plait.errors import ParameterError
 from plait.explore.guard import is_loopback
 from plait.explore.serve import serve
-from plait.rendering.formatting import write_bytes
+from plait.rendering.formatting import plural, write_bytes
 from plait.report.report_data import ReportData
 from plait.report.report_file import check_needed, check_place, measure, tested_relation, write_report
 from plait.report.run_summary import describe_run
@@ -46,7 +37,7 @@ from plait.storage.save import save
 
 
 def info(run: RunFolder, json: Json = False) -> None:
-    """Say what a run is: model, sizes, bound, and how it ended.
+    """Show model, sizes, objective and stop reason of a run.
 
     \b
     Examples:
@@ -60,22 +51,23 @@ def info(run: RunFolder, json: Json = False) -> None:
 def set_titles(
     run: RunFolder,
     tables: Annotated[
-        list[str], typer.Argument(metavar="AXIS=FILE...", help="A table of ids and titles for each of some axes.")
+        list[str], typer.Argument(metavar="AXIS=FILE...", help="Tables of ids and titles, as AXIS=FILE.")
     ],
     id: Annotated[
-        str | None, typer.Option("--id", metavar="COLUMN", help="The column of ids, if it is not called as the axis.")
+        str | None,
+        typer.Option("--id", metavar="COLUMN", help="Column of ids, if it does not have the name of the axis."),
     ] = None,
     column: Annotated[
         str | None,
-        typer.Option("--title", metavar="COLUMN", help="The column of titles, if it is not called title or name."),
+        typer.Option("--title", metavar="COLUMN", help="Column of titles, if its name is not title or name."),
     ] = None,
     json: Json = False,
     *,
     options: dict[str, Any],
 ) -> None:
-    """Give the entities of a run titles, which all commands show beside their names.
+    """Set titles of entities, to show next to their names.
 
-    Nothing else of the run changes. Titles that it has stay where the tables have none.
+    Other parts of the run do not change. Entities without a new title keep their old one.
 
     \b
     Examples:
@@ -104,11 +96,9 @@ def _named(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         axis, equals, path = pair.partition("=")
         if not equals or not path:
-            raise ParameterError(
-                f"{pair!r} does not say whose titles are where.", hint="Write AXIS=FILE: film=films.csv."
-            )
+            raise ParameterError(f"expected AXIS=FILE, got {pair!r}.", hint="Example: film=films.csv.")
         if axis in found:
-            raise ParameterError(f"{axis} is given twice: {found[axis]!r} and {path!r}.", hint="Give it once.")
+            raise ParameterError(f"{axis} is given twice: {found[axis]!r} and {path!r}.", hint="Give it only once.")
         found[axis] = path
     return found
 
@@ -121,18 +111,20 @@ def _read(
     return CellTable(table, path, dict(options), None)
 
 
-RowFiles = Annotated[list[Path], typer.Argument(metavar="ROWS...", help="Tables of new rows, as those of the fit.")]
+RowFiles = Annotated[
+    list[Path], typer.Argument(metavar="ROWS...", help="Tables of new links, with the columns of the original data.")
+]
 Relations = Annotated[
     list[str] | None,
-    typer.Option("-r", "--relation", metavar="NAME", help="Whose rows a table has; once a table, in their order."),
+    typer.Option("-r", "--relation", metavar="NAME", help="Relation of each table, in the same order."),
 ]
 NewRun = Annotated[
     Path,
     typer.Option(
-        "-o", "--output", metavar="RUN", parser=named_path, help="A folder for the new run, or a file, ….plait."
+        "-o", "--output", metavar="RUN", parser=named_path, help="Folder, or .plait file, to save the new run in."
     ),
 ]
-Again = Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")]
+Again = Annotated[bool, typer.Option("--force", help="Replace an existing run.")]
 
 
 @read_options
@@ -141,15 +133,15 @@ def fold_in(
     rows: RowFiles,
     output: NewRun,
     relation: Relations = None,
-    iterations: Annotated[int, typer.Option(min=1, help="How often the new rows are updated.")] = 10,
+    iterations: Annotated[int, typer.Option(min=1, help="Number of updates of the new factor rows.")] = 10,
     force: Again = False,
     json: Json = False,
     *,
     options: dict[str, Any],
 ) -> None:
-    """Add new entities to a run; everything else of it stays as it is.
+    """Add new entities to a run; all other factors stay fixed.
 
-    Every row names at least one entity that the run does not know. For links of known ones, see `plait update`.
+    Each row must contain at least one new entity. For links between known entities, use `plait update`.
 
     \b
     Examples:
@@ -165,15 +157,15 @@ def update(
     rows: RowFiles,
     output: NewRun,
     relation: Relations = None,
-    iterations: Annotated[int, typer.Option(min=1, help="How often all factors are updated.")] = 5,
+    iterations: Annotated[int, typer.Option(min=1, help="Number of updates of all factors.")] = 5,
     force: Again = False,
     json: Json = False,
     *,
     options: dict[str, Any],
 ) -> None:
-    """Let a run learn new links, without the data that it was made from.
+    """Update a run with new links, without its original data.
 
-    Counts of a cell that is known already are added up; under other likelihoods than poisson such a row is refused.
+    Values of known links are added to the old ones if the likelihood is poisson; otherwise such rows are an error.
 
     \b
     Examples:
@@ -202,42 +194,42 @@ def _learn(
     entities = ", ".join(f"{count:,} of {axis}" for axis, count in new.items() if count) or "none"
     count = sum(links.values())
     out(f"{count:,} row{'' if count == 1 else 's'} {word}; new entities: {entities}.")
-    out(f"Saved in {output}; bound {found.objective:,.6g}.")
+    out(f"Saved in {output}; objective {found.objective:,.6g}.")
 
 
 def _tables(
     fit: Fit, run: Path, rows: Sequence[Path], names: list[str], options: dict[str, Any]
 ) -> dict[str, CellTable]:
-    """The tables of rows by relation."""
+    """Tables of rows by relation."""
     if not names and len(fit.model.relations) == 1:
         names = [fit.model.relations[0]]
     if len(names) != len(rows) or len(set(names)) < len(names):
         have = ", ".join(fit.model.relations)
         raise ParameterError(
-            f"there are {len(rows)} tables of rows, and {len(names)} different relations.",
-            hint=f"Say whose rows each table has: --relation {fit.model.relations[0]}. The relations are {have}.",
+            f"{plural(len(rows), 'table')} and {plural(len(names), 'relation')} are given, but each table "
+            "needs one relation.",
+            hint=f"Give --relation once per table; the relations are {have}.",
         )
-    return {name: read_cells(fit, run, name, str(path), options) for name, path in zip(names, rows)}
+    return {name: read_new_rows(fit, run, name, str(path), options) for name, path in zip(names, rows)}
 
 
 @read_options
 def report(
     run: RunFolder,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", parser=named_path, help="The page to write.")
+        Path, typer.Option("-o", "--output", metavar="FILE", parser=named_path, help="File to write.")
     ] = Path("report.html"),
     test: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A table with a column for each index, and values, that the run has not seen."
-        ),
+        typer.Option(metavar="FILE", help="Held-out links: a table with one column per index, and values."),
     ] = None,
     relation: Annotated[
-        str | None, typer.Option(metavar="RELATION", help="What the test is of; needed where there are several.")
+        str | None,
+        typer.Option(metavar="RELATION", help="Relation of the test; required if there are several relations."),
     ] = None,
     interactive: Annotated[
         bool,
-        typer.Option("--interactive", help="Tables that sort and charts that answer to the pointer; a larger file."),
+        typer.Option("--interactive", help="Add sortable tables and interactive charts; the file is larger."),
     ] = False,
     value: Value = None,
     force: Force = False,
@@ -245,11 +237,11 @@ def report(
     *,
     options: dict[str, Any],
 ) -> None:
-    """Write all that is known of a run as one page, for a browser or a printer.
+    """Write a report on a run as one HTML page.
 
-    Warnings, predicted links with reasons, components, how relations share them, a test where one is given, surprises,
-    how the fit went, and how to make it again. The page is one file that asks for nothing else; without --interactive
-    it has no scripts.
+    Contains warnings, predicted links with supporting links, components, the coupling of relations, the results of a
+    test if --test is given, surprising cells, convergence, and the commands to reproduce the run. The page is one file
+    that loads no other files. Without --interactive it has no scripts.
 
     \b
     Examples:
@@ -267,7 +259,7 @@ def report(
         with locating({} if cells is None else {"test": cells}):
             found = None if cells is None or named is None else with_values(fit, named, cells, value)
             metrics, leaks = measure(fit, found, named)
-        subject = ReportData(fit, str(run), manifest(run), metrics, test.name if test else "", leaks)
+        subject = ReportData(fit, str(run), manifest(run), metrics, str(test or ""), leaks, value)
         write_report(subject, output, interactive=interactive)
     size = output.stat().st_size
     if json:
@@ -278,24 +270,24 @@ def report(
 
 def explore(
     run: RunFolder,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Where to listen; 0 takes a port that is free.")] = 0,
-    host: Annotated[str, typer.Option(help="The address to listen at; any but 127.0.0.1 is open to others.")] = (
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0: any free port.")] = 0,
+    host: Annotated[str, typer.Option(help="Address to listen on. All but 127.0.0.1 are open to other machines.")] = (
         "127.0.0.1"
     ),
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="DIR", help="Where the files of the run's config are, for what-ifs."),
+        typer.Option("--data", metavar="DIR", help="Folder of the data files of the config, for what-ifs."),
     ] = None,
     limit: Annotated[
-        float, typer.Option("--time-limit", min=1.0, metavar="SECONDS", help="How long a what-if may take.")
+        float, typer.Option("--time-limit", min=1.0, metavar="SECONDS", help="Time limit of a what-if, in seconds.")
     ] = 300.0,
     json: Json = False,
 ) -> None:
-    """Look at a run in the browser, and ask what if.
+    """Explore a run in the browser.
 
-    Entities, components, known and predicted links with their reasons, surprises; and what would be predicted, were a
-    link not there. The server is for this computer only, tells nobody anything, and saves nothing; Ctrl-C ends it. With
-    --json the document says where it is.
+    Shows entities, components, known and predicted links with explanations, surprising cells, and what-ifs: the
+    prediction after a link is removed or added. The server listens on this computer only, sends no data elsewhere and
+    saves nothing. Stop it with Ctrl-C. --json prints its address.
 
     \b
     Examples:
@@ -309,9 +301,9 @@ def explore(
         if json:
             emit({"run": str(run), "address": address, "this_computer_only": closed})
         else:
-            out(f"Exploring {run} at {address}  (Ctrl-C ends it)")
+            out(f"Exploring {run} at {address}  (stop with Ctrl-C)")
             if not closed:
-                out(f"Everybody who can reach {host} can read this run and start what-ifs: there is no password.")
+                out(f"no password is set: anyone who can reach {host} can read this run and start what-ifs.")
         sys.stdout.flush()
 
     serve(run, host=host, port=port, folder=data, limit=limit, say=say)

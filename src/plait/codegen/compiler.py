@@ -1,12 +1,11 @@
-"""Kernel source -> a compiled function, cached in memory and on disk (`plait.jit.cache`).
+"""Compilation of kernel source to functions, cached in memory and on disk (`plait.jit.cache`).
 
-A kernel is compiled once, here, for the types of a table's arrays, and refuses all others: numba would compile for them
-at the call, outside the lock. Its function counts as one of this module, under a name that is the hash of its text.
-Numba stores the name of a function's module with its machine code and imports it when it loads the code; a function
-whose module cannot be imported is stored under the name `<dynamic>`, and never loads.
+A kernel is compiled once, for the types of a table's arrays, and refuses others, which numba would compile at the call,
+outside the lock. Its function belongs to this module under the hash of its text: numba stores the module's name with
+the machine code and imports it on loading; code of a module that cannot be imported is stored as `<dynamic>` and never
+loads.
 
-A process that meets many models keeps the kernels of the latest only (decision 14). One that is in use lives as long as
-its user holds it.
+Only the latest kernels stay in memory (decision 14). A kernel in use lives as long as its user holds it.
 """
 
 import hashlib
@@ -35,27 +34,27 @@ Types = tuple[np.dtype[Any], ...]
 
 
 class Kernel(NamedTuple):
-    """A compiled step: call `run` with the arguments that `plait.codegen.emit.arguments` lists."""
+    """A compiled step: call `run` with the arguments of `plait.codegen.emit.arguments`."""
 
     run: Callable[..., None]
-    scratch: int  # doubles of scratch that a call needs
-    gradients: np.dtype[Any]  # the numbers that it adds gradients up in
+    scratch: int  # doubles of scratch per call
+    gradients: np.dtype[Any]  # dtype of gradient sums
 
 
 LOADED = 256  # kernels kept in memory; one that left is back from its file in 2 ms (decision 14)
 
 _lock = threading.Lock()
-# A child forked while another thread compiles would wait for ever for a lock that nobody holds.
+# A child forked while another thread compiles would deadlock.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @lru_cache(LOADED)
 def compiled(step: Step, types: Types | None = None) -> Kernel:
-    """The kernel of a step, from memory, from the cache folder or freshly compiled.
+    """Kernel of a step, from memory, from the cache folder or freshly compiled.
 
-    types: of starts, of the row numbers of every level, of the entries, then of every operand's stored array; unless
-    given, those of a small table of doubles.
+    `types`: of starts, of the row numbers of every level, of the entries, then of every operand's stored array; by
+    default those of a small table of doubles.
     """
     words = (np.dtype(np.uint32), *(np.dtype(np.uint8) for _ in step.order))
     doubles = (np.dtype(np.float64),) * (1 + len(step.operands))
@@ -65,18 +64,18 @@ def compiled(step: Step, types: Types | None = None) -> Kernel:
 
 @lru_cache(LOADED)
 def _alike(step: Step, types: Types) -> Kernel:
-    """The kernel that all steps share that are this one under standard names."""
+    """Kernel shared by all steps that are equal under standard names."""
     return _build(step, types)
 
 
 def forget() -> None:
-    """Let go of every kernel in memory."""
+    """Drop all kernels in memory."""
     compiled.cache_clear()
     _alike.cache_clear()
 
 
 def _gradients(step: Step, types: Types) -> np.dtype[Any]:
-    """Floats where all operands are; but sums of weights stay in doubles, for their differences may be exactly 0."""
+    """float32 where all operands are; but sums of weights stay in float64, since their differences may be exactly 0."""
     single = step.likelihood is not None and all(operand == np.float32 for operand in types[2 + len(step.order) :])
     return np.dtype(np.float32 if single else np.float64)
 
@@ -89,14 +88,14 @@ def _build(step: Step, types: Types) -> Kernel:
     text = f"{preamble}{kernel_source(step)}"
     scope: dict[str, Any] = {"__name__": __name__}
     exec(text, scope)
-    # Numba keeps the globals of what it compiled; a kernel that stood among them would keep itself alive.
+    # Numba keeps the globals of compiled functions; a kernel among them would keep itself alive.
     run = scope.pop("run")
     run.__qualname__ = f"run_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     return Kernel(_warm(jit.kernel(run, text), step, types), scope["SCRATCH"], gradients)
 
 
 def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
-    """Compile for the only types that arguments have: arrays that are read may be read-only, and none is strided."""
+    """Compile for the only types of arguments: contiguous arrays, read-only where they are read."""
     depth = len(step.order)
     starts, rows, entries, operands = types[0], types[1 : depth + 1], types[depth + 1], types[depth + 2 :]
     kinds: dict[str, Any] = {

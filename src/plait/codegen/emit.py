@@ -1,4 +1,4 @@
-"""A step -> the source text of its kernel; a pure function."""
+"""Code generation: the source text of a step's kernel, as a pure function."""
 
 from functools import reduce
 
@@ -10,12 +10,12 @@ from plait.likelihood import Entry, KernelNames
 
 
 def kernel_source(step: Step) -> str:
-    """The text of the kernel of a step: `def run(lo, hi, …)`, see `arguments` for what it takes."""
+    """Source of the kernel of a step: `def run(lo, hi, …)`, with the parameters of `arguments`."""
     return _Kernel(step.renamed()).text()
 
 
 def arguments(step: Step) -> list[str]:
-    """The kernel's parameters: root range, sizes, tree, entries, operands, gradients, scratch, results."""
+    """Parameters of the kernel: root range, sizes, tree, entries, operands, gradients, scratch, results."""
     depth, count = len(step.order), len(step.operands)
     names = ["lo", "hi", *(f"size{level}" for level in range(depth))]
     names += [f"starts{level}" for level in range(depth - 1)] + [f"rows{level}" for level in range(depth)] + ["entries"]
@@ -30,12 +30,12 @@ def arguments(step: Step) -> list[str]:
 
 
 def _shown(operand: Operand) -> str:
-    """An operand as the header of a kernel shows it."""
+    """An operand in the header of a kernel."""
     return f"[{','.join(operand.visible)}{'…' if operand.listed else ''}|{','.join(operand.latent)}]"
 
 
 class _Kernel:
-    """Writes one kernel from its loop nest."""
+    """Writer of one kernel from its loop nest."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -46,7 +46,6 @@ class _Kernel:
         self.product = ProductWriter(step, self.out, self._spread_terms())
 
     def text(self) -> str:
-        """The whole text."""
         out = self.out
         out(f"def run({', '.join(arguments(self.step))}):")
         out.depth = 1
@@ -112,7 +111,7 @@ class _Kernel:
                 self.out(f"at{position} = {row} * {self.nest.size(operand.latent)}")
 
     def _row(self, position: int) -> str:
-        """An operand's row number, where its last visible index is known."""
+        """Row number of an operand, at the level of its last visible index."""
         operand = self.step.operands[position]
         if operand.listed:
             return f"item(number{position}, e{self.step.level(position)})"
@@ -139,7 +138,7 @@ class _Kernel:
             self.out(f"    store_at(scratch, {block.offset} + m * {WIDTH}, zero)")
 
     def _write_entry(self) -> None:
-        """The entry of the table: what multiplies the gradient of Xhat there."""
+        """The entry of the table: the factor of the gradient of Xhat there."""
         out, likelihood, entry = self.out, self.step.likelihood, f"e{self.depth - 1}"
         if likelihood is None:
             out(f"q = real(entries, {entry})")
@@ -163,9 +162,9 @@ class _Kernel:
             out(f"{self.nest.outer(term)} = q * item(given{term}, {entry})")
 
     def _spread_terms(self) -> frozenset[str]:
-        """The terms of a sum that are added up as vectors: one sum over a vector costs as much as many products.
+        """Terms of a sum that are accumulated as vectors: one horizontal sum costs as much as many products.
 
-        Not terms of one shape: vectors are added with fewer roundings, and so their order would be seen.
+        Not terms of one shape: vectors are added with fewer roundings, so their order would change bits.
         """
         shapes = [
             sorted((operand.visible, operand.latent) for operand in self.step.operands if operand.term == term)
@@ -185,7 +184,7 @@ class _Kernel:
             assert result is not None
             if links[-1].level == self.depth - 1:
                 return result.name
-            self.out(f"xhat = {result.name}")  # shared by a fibre's entries: a rare one must not change it
+            self.out(f"xhat = {result.name}")  # shared by a fibre's entries: an underflowing one must not change it
             return "xhat"
         terms, vectors = [], []
         for term, block in enumerate(results):
@@ -201,12 +200,12 @@ class _Kernel:
         return "xhat"
 
     def _names(self, xhat: str, entry: str) -> KernelNames:
-        """What the likelihood is told of an entry."""
+        """Names of an entry's variables, for the likelihood."""
         value = f"item(values, {entry})" if self.step.valued else "1.0"
         return KernelNames(xhat, f"real(entries, {entry})", value, "parameters")
 
     def _write_lines(self, own: Entry, xhat: str) -> None:
-        """The likelihood's lines: q, and for the bound its term but for a logarithm."""
+        """Lines of the likelihood: q, and for F its term without the logarithm."""
         for line in own.lines:
             self.out(line)
         if self.nest.logged and own.score is not None:
@@ -215,7 +214,7 @@ class _Kernel:
             self.out(f"events += q * {xhat}")
 
     def _write_range(self) -> None:
-        """First and last entry of this call: they are numbered through, whatever the tree looks like."""
+        """First and last entry of this call."""
         first, last = "lo", "hi"
         for level in range(self.depth - 1):
             first, last = f"item(starts{level}, {first})", f"item(starts{level}, {last})"
@@ -223,9 +222,9 @@ class _Kernel:
         self.out(f"last = {last}")
 
     def _write_log(self, number: str, entry: str) -> None:
-        """Keep a number; a full block takes its logarithms at once.
+        """Collect a number; a full block takes its logarithms at once.
 
-        Blocks begin with the first entry of the call, not of the arrays: wherever it lies, a leaf has the same sum.
+        Blocks start with the first entry of the call, so a leaf has the same sum wherever it lies.
         """
         out = self.out
         out(f"at = ({entry} - first) & {LOGS - 1}")

@@ -1,7 +1,7 @@
-"""How a factor is stored inside: visible indices as rows, latent ones as columns, the last padded to the vector width.
+"""Storage layout of factors: visible indices as rows, latent ones as columns, the last padded to the vector width.
 
-Three shapes of the same factor: *written* (as in the equation), *inside* (visible indices first, then latent ones,
-exact ranks) and *stored* (rows × columns, padding 0).
+A factor has three shapes: *written* (as in the equation), *inside* (visible indices first, then latent ones, exact
+ranks) and *stored* (n_rows × n_columns, padding 0).
 """
 
 import math
@@ -17,40 +17,39 @@ from plait.codegen.step import padded
 
 
 class PairRows(Protocol):
-    """What a factor over pairs has rows for (`plait.data.observation.pairs`): pairs, then all others of an entity."""
+    """Rows of a factor over pairs (`plait.data.observation.pairs`): pairs, then shared rows."""
 
     @property
     def indices(self) -> tuple[str, ...]:
-        """Those of the factor as first written, latent ones too."""
+        """Indices of the factor as first written, including latent ones."""
 
     @property
-    def visible(self) -> tuple[str, ...]:
-        """The visible ones of them."""
+    def visible(self) -> tuple[str, ...]: ...
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many entities each visible index has."""
+        """Number of entities of each visible index."""
 
     @property
     def rows(self) -> int:
-        """Rows in all."""
+        """Number of rows."""
 
     @property
     def others(self) -> Array:
-        """How many pairs the shared row of each entity of the first index stands for."""
+        """Number of pairs that the shared row of each entity of the first index represents."""
 
     @property
     def weights(self) -> Array:
-        """How many pairs each row stands for."""
+        """Number of pairs that each row represents."""
 
     def __len__(self) -> int:
-        """How many pairs have rows of their own."""
+        """Number of pairs with rows of their own."""
 
     def find(self, columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
-        """The rows of pairs given by a column for each visible index."""
+        """Rows of pairs given by a column for each visible index."""
 
     def for_rows(self, array: Array) -> Array:
-        """An array that broadcasts to the factor as written, the same for all pairs -> (1, *latent)."""
+        """Array that broadcasts to the factor as written, equal for all pairs → (1, *latent)."""
 
     def table(self, indices: Sequence[str], shape: Sequence[int], over: Sequence[str]) -> Any:
         """1 at the pairs and 0 elsewhere, as weights of a relation."""
@@ -65,21 +64,21 @@ class Layout:
     visible: tuple[str, ...]
     latent: tuple[str, ...]
     sizes: tuple[int, ...]  # inside: visible, then latent
-    scaled: bool = True  # whether rows of L are kept divided by their maxima; not where terms are added up
-    pairs: PairRows | None = field(default=None, compare=False)  # what rows stand for, where they are those of pairs
+    scaled: bool = True  # whether rows of L are divided by their maxima; not in sums of terms
+    pairs: PairRows | None = field(default=None, compare=False)  # of a factor over pairs
 
     @classmethod
     def of_pairs(
         cls, name: str, pairs: PairRows, latent: tuple[str, ...], ranks: tuple[int, ...], scaled: bool
     ) -> "Layout":
-        """The layout of a factor whose rows are those of pairs, and of all other pairs of an entity."""
+        """Layout of a factor over pairs."""
         own = f"pairs of {name}"
         indices = (own, *(index for index in pairs.indices if index in latent))
         return cls(name, indices, (own,), latent, (pairs.rows, *ranks), scaled, pairs)
 
     @property
     def shared(self) -> "Layout":
-        """The layout of the rows that pairs share, by the first index."""
+        """Layout of the rows that pairs share, by the first index."""
         assert self.pairs is not None
         first = self.pairs.visible[0]
         sizes = (self.pairs.sizes[0], *self.sizes[1:])
@@ -107,7 +106,7 @@ class Layout:
 
     @property
     def pad(self) -> int:
-        """Columns of every block, padding included."""
+        """Columns of every block, including padding."""
         return padded(self.sizes[-1]) if self.latent else 1
 
     @property
@@ -137,14 +136,14 @@ class Layout:
         return np.array(self.unpack(stored).transpose(back), np.float64, order="C")
 
     def spread(self, inside: Array) -> Array:
-        """A broadcastable inside array (axes of length 1 allowed) -> (rows or 1) × (columns or 1)."""
+        """Broadcastable inside array → (n_rows or 1, n_columns or 1)."""
         if inside.size == 1:
             return inside.reshape(1, 1)
         split = len(self.visible)
         visible, latent = inside.shape[:split], inside.shape[split:]
         if math.prod(visible) != 1:
             visible = self.sizes[:split]
-        if math.prod(latent) == 1:  # the same in every column, padding included: nothing reads it there
+        if math.prod(latent) == 1:  # equal in every column; padding is not read
             return np.broadcast_to(inside, visible + latent).reshape(math.prod(visible), 1)
         stored = np.zeros((*visible, *self.sizes[split:-1], self.pad))
         stored[..., : self.real] = inside

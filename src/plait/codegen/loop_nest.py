@@ -1,8 +1,7 @@
-"""A step -> the loop nest of its kernel: which products stand at which level of the tree, and where each block lives.
+"""Loop nest of a kernel: at which level of the tree each product is computed, and where each block is stored.
 
-On the way down operands are multiplied as their rows become known (`chain`), on the way up gradients are returned.
-Latent blocks of one index live in registers, larger ones in a scratch row. What the wanted gradients do not need is
-left out.
+Going down, operands are multiplied as their rows become known (`chain`); going up, gradients are returned. Latent
+blocks of one index are in registers, larger ones in a scratch row. Products that no wanted gradient needs are left out.
 """
 
 from dataclasses import dataclass, field
@@ -10,24 +9,23 @@ from dataclasses import dataclass, field
 from plait.codegen.step import ChainLink, Step, chain, padded
 from plait.jit import LOGS, WIDTH
 
-UNROLL = 8  # vectors of one block that are named; beyond that, loops
+MAX_NAMED_VECTORS = 8  # of one block; larger blocks use loops
 
 
 @dataclass
 class Tile:
-    """A latent tensor inside the kernel: a scalar, a few named vectors, or an array's memory from row + offset on."""
+    """A latent tensor in the kernel: a scalar, a few named vectors, or memory of an array from row + offset on."""
 
     name: str
     latent: tuple[str, ...]
     array: str = ""
-    row: str = ""  # where in memory its row begins; nothing: at 0
+    row: str = ""  # start of its row in memory; "": 0
     offset: int = 0
     named: bool = False  # in registers: the vectors are called name_0, name_1, …
-    looped: bool = False  # some product visits its elements one by one, so it cannot live in registers only
+    looped: bool = False  # some product visits its elements one by one, so it needs memory
 
     @property
     def scalar(self) -> bool:
-        """Whether there is no latent index left."""
         return not self.latent
 
 
@@ -48,13 +46,12 @@ class Product:
 
     @property
     def indices(self) -> list[str]:
-        """All latent indices."""
         return list(dict.fromkeys(index for block in self.blocks for index in block.latent))
 
 
 @dataclass
 class Level:
-    """What happens at one level of the tree: loads and products going down, products going up."""
+    """Operations at one level of the tree: loads and products going down, products going up."""
 
     loads: list[Tile] = field(default_factory=list)
     down: list[Product] = field(default_factory=list)
@@ -63,7 +60,7 @@ class Level:
 
 
 class Nest:
-    """The loop nest of a step (renamed). Level −1 is before the root, level depth − 1 that of the entries."""
+    """Loop nest of a step (renamed). Level −1 is before the root, level depth − 1 that of the entries."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -72,14 +69,14 @@ class Nest:
         self.forward = step.likelihood is not None
         self.levels = {level: Level() for level in range(-1, self.depth)}
         self.logged = step.bound and self.forward
-        self.scratch = LOGS if self.logged else WIDTH  # the scratch row begins with what the bound takes logarithms of
-        self.values: list[list[Tile]] = []  # of every term the product so far, after each link of its chain
+        self.scratch = LOGS if self.logged else WIDTH  # starts with the numbers to be logged
+        self.values: list[list[Tile]] = []  # partial products of every term, after each link of its chain
         for term in range(step.terms):
             self._plan(term)
         self._place()
 
     def size(self, latent: tuple[str, ...]) -> int:
-        """Numbers that a block of some latent indices takes, padding included."""
+        """Numbers in a block of latent indices, including padding."""
         size = padded(self.step.extent(latent[-1])) if latent else 1
         for index in latent[:-1]:
             size *= self.step.extent(index)
@@ -87,15 +84,15 @@ class Nest:
 
     @property
     def results(self) -> list[Tile | None]:
-        """What every term comes to at an entry; None: a term without operands is 1."""
+        """Result of every term at an entry; None: 1, for a term without operands."""
         return [values[-1] if values else None for values in self.values]
 
     def outer(self, term: int) -> str:
-        """What multiplies the gradient of a term at an entry."""
+        """Factor of the gradient of a term at an entry."""
         return f"q{term}" if term in self.step.exposed else "q"
 
     def _plan(self, term: int) -> None:
-        """The products of one term; the names of their blocks go on from those of the terms before."""
+        """Products of one term; names of blocks continue those of earlier terms."""
         links, begin = self.chains[term], sum(map(len, self.values))
         wanted = [n for n, link in enumerate(links) if link.position in self.step.wanted]
         first, last = (wanted[0], wanted[-1]) if wanted else (len(links), -1)
@@ -112,9 +109,9 @@ class Nest:
             self._plan_up(term, begin, first)
 
     def _plan_up(self, term: int, begin: int, first: int) -> None:
-        """Gradients of a term from the entry upwards, as far as the first wanted operand."""
+        """Gradients of a term from the entry upwards, up to the first wanted operand."""
         links, values, outer = self.chains[term], self.values[term], Tile(self.outer(term), ())
-        if links[-1].level < self.depth - 1:  # levels that no operand has: their entries are added up first
+        if links[-1].level < self.depth - 1:  # sum entries over levels without an operand first
             total = Tile(f"d{outer.name}" if self.step.terms == 1 else f"dq{term}", ())
             self.levels[self.depth - 1].up.append(Product(total, outer, None, add=True))
             self.levels[links[-1].level].zero.append(total)
@@ -140,7 +137,7 @@ class Nest:
         return Tile(f"a{link.position}", operand.latent, f"z{link.position}", row)
 
     def _value(self, n: int, link: ChainLink, operand: Tile, before: Tile | None) -> Tile:
-        """The product so far; the first operand itself where nothing of it is summed at once."""
+        """The product so far; the first operand itself where nothing of it is summed."""
         if before is None and set(link.after) == set(operand.latent):
             return operand
         return Tile(f"t{n}", link.after)
@@ -150,7 +147,7 @@ class Nest:
         self.levels[link.level].down.append(product)
 
     def _place(self) -> None:
-        """Choose every product's vector index, then which blocks live in registers and which in scratch."""
+        """Choose every product's vector index, then which blocks are in registers and which in scratch."""
         products = [p for level in self.levels.values() for p in (*level.down, *level.up)]
         shared: dict[str, Tile] = {}
         looped: set[str] = set()
@@ -166,7 +163,7 @@ class Nest:
         self._plan_loads([block for product in products for block in product.blocks])
 
     def _plan_loads(self, blocks: list[Tile]) -> None:
-        """Operands that live in registers are loaded where their row becomes known; so is one that is Xhat itself."""
+        """Load register operands where their row becomes known, and the one that is Xhat itself."""
         xhat = [block for block in self.results if block is not None] if self.forward else []
         operands = {block.name: block for block in (*blocks, *xhat) if block.array.startswith("z")}
         for block in operands.values():
@@ -179,8 +176,8 @@ class Nest:
     def _locate(self, block: Tile, shared: dict[str, Tile]) -> None:
         if block.scalar or block.array.startswith("grad"):
             return
-        small = len(block.latent) == 1 and padded(self.step.extent(block.latent[0])) <= WIDTH * UNROLL
-        if block.array:  # an operand: in memory anyway, and in registers too where that helps
+        small = len(block.latent) == 1 and padded(self.step.extent(block.latent[0])) <= WIDTH * MAX_NAMED_VECTORS
+        if block.array:  # an operand: in memory, and in registers too where that helps
             # The operands of all terms at an entry would take the registers that sums need: they are read twice.
             crowded = self.step.terms > 1 and self._entry_level(block) == self.depth - 1
             block.named = small and not block.looped and not crowded
@@ -194,7 +191,7 @@ class Nest:
             shared[block.name] = block
 
     def _vector_index(self, product: Product) -> str | None:
-        """An index that is contiguous in every block that has it; one that stays in the target, if possible."""
+        """An index that is contiguous in every block that has it; preferably one of the target."""
         good = [i for i in product.indices if all(i not in b.latent or b.latent[-1] == i for b in product.blocks)]
         kept = [index for index in good if index in product.target.latent]
         return next(iter(kept or good), None)

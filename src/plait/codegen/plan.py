@@ -1,7 +1,7 @@
-"""Which passes a relation needs: the order of its fibre trees, and which factors another tree serves better.
+"""Plan of a relation's sums: the order of its CSF trees, and which factors a second tree serves better.
 
-Threads own ranges of root fibres. A factor with the root index is written to directly; the others add into a buffer a
-thread while that is small against the nonzeros, else a second tree with their own index at the root serves them.
+Threads own ranges of root fibres. A factor with the root index is written directly; the others add into a buffer per
+thread while that is small compared with the nonzeros, else a second tree with their own index at the root serves them.
 """
 
 import math
@@ -32,16 +32,16 @@ class Pass:
 
 @dataclass(frozen=True)
 class Listed:
-    """A table in the weights: its exposure takes one walk over its entries for every factor."""
+    """A table in the weights: its exposure takes one walk over its entries per factor."""
 
     order: tuple[str, ...]
     entries: int
-    shared: bool  # its cells are the nonzeros: it has their tree
+    shared: bool  # its cells are the nonzeros, so it has their tree
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How one relation's sums are computed. `print(plan)` shows trees, buffers, memory and cost."""
+    """Plan of one relation's sums. `print(plan)` shows trees, buffers, memory and cost."""
 
     relation: str
     likelihood: Likelihood
@@ -59,7 +59,7 @@ class Plan:
     terms: int = 1
 
     def step(self, number: int, wanted: tuple[int, ...], *, bound: bool = False) -> Step:
-        """The step of one pass, for some of the operands that it serves."""
+        """Step of one pass, for some of its operands."""
         order = self.passes[number].order
         return make_step(
             self.likelihood,
@@ -73,7 +73,7 @@ class Plan:
         )
 
     def rows(self, position: int, columns: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int64]:
-        """The rows of an operand that cells, given by columns, belong to."""
+        """Rows of an operand at cells given by columns."""
         count, pairs = len(next(iter(columns.values()))), self.layouts[position].pairs
         if pairs is not None:
             return pairs.find([columns[index] for index in self.operands[position].visible])
@@ -83,18 +83,20 @@ class Plan:
         return row
 
     def tree_bytes(self, number: int) -> int:
-        """Bytes of the tree of a pass at rest, about, and of the values and exposures that the pass reads."""
+        """Bytes of the tree of a pass, about, and of the values and exposures that it reads."""
         return self._bytes(self.passes[number].order, self.entries) + 8 * self.entries * (
-            self.likelihood.beside + len(self.exposed)
+            self.likelihood.reads_values + len(self.exposed)
         )
 
     def table_bytes(self, number: int) -> int:
-        """Bytes of the tree of a table in the weights, about; a shared one has entries of its own only."""
+        """Bytes of the tree of a table in the weights, about; a shared one only has its own entries."""
         table = self.tables[number]
         return ENTRY * table.entries if table.shared else self._bytes(table.order, table.entries)
 
     def _bytes(self, order: tuple[str, ...], entries: int) -> int:
-        """A row number a level and fibre, a pointer a fibre, the entries; their permutation where they were sorted."""
+        """A row number per level and fibre, a pointer per fibre, the entries; and their permutation where they were
+        sorted.
+        """
         fibres = [min(entries, self._cells(order, level)) for level in range(len(order))]
         rows = sum(_width(self.sizes[index]) * count for index, count in zip(order, fibres))
         pointers = sum(START * (count + 1) for count in fibres[:-1])
@@ -105,14 +107,14 @@ class Plan:
         return math.prod(self.sizes[index] for index in order[: level + 1])
 
     def buffer_bytes(self, number: int) -> int:
-        """Bytes of gradients and of the threads' buffers while the pass runs."""
+        """Bytes of gradients and of the threads' buffers during the pass."""
         part = self.passes[number]
         size = {position: 8 * self.layouts[position].rows * self.layouts[position].columns for position in part.serves}
         extra = sum(size[position] for position in part.buffered)
         return sum(size.values()) + extra * (self.threads - 1)
 
     def multiplications(self, number: int) -> int:
-        """Multiplications of a pass, at most: every product of the chain, forward once and backward twice."""
+        """Upper bound of the multiplications of a pass: every product of the chain, forward once and backward twice."""
         part, cost, step = self.passes[number], 0, self.step(number, self.passes[number].serves)
         for link in (link for term in range(self.terms) for link in chain(step, term)):
             extent = 1
@@ -157,7 +159,7 @@ def plan_counts(
 ) -> Plan:
     """Choose trees for a relation: the longest axis at the root, then the others from short to long.
 
-    order: that of the only tree there is, as of blocks on disk, which later entities do not sort anew.
+    `order`: that of the only tree, for blocks on disk.
     """
     indices = indices or (ALONE,)
     sizes = {ALONE: 1, **sizes}
@@ -198,8 +200,8 @@ def tree_order(indices: tuple[str, ...], sizes: dict[str, int], root: str | None
 
 
 def _too_large(layout: Layout, entries: int) -> bool:
-    """Whether a buffer a leaf, cleared and added up every pass, costs more than another walk over the entries.
+    """Whether a buffer per leaf, cleared and summed in every pass, costs more than another walk over the entries.
 
-    However many threads there are: else their number would be seen in the last digits of a fit.
+    Independent of the number of threads, which must not change bits.
     """
     return layout.rows > 2 * max(entries, 1) and layout.rows > 1024

@@ -1,6 +1,6 @@
-"""The text of products between latent blocks: named vectors, loops over vectors, or plain loops."""
+"""Source text of products between latent blocks: named vectors, loops over vectors, or plain loops."""
 
-from plait.codegen.loop_nest import UNROLL, Product, Tile
+from plait.codegen.loop_nest import MAX_NAMED_VECTORS, Product, Tile
 from plait.codegen.step import Step, padded
 from plait.jit import WIDTH
 
@@ -14,11 +14,10 @@ class SourceWriter:
         self.fresh = 0
 
     def __call__(self, text: str) -> None:
-        """Add a line."""
         self.lines.append("    " * self.depth + text)
 
     def name(self, stem: str) -> str:
-        """A name that no line has yet."""
+        """An unused name."""
         self.fresh += 1
         return f"{stem}{self.fresh}"
 
@@ -29,15 +28,15 @@ class ProductWriter:
     def __init__(self, step: Step, out: SourceWriter, spread: frozenset[str] = frozenset()) -> None:
         self.step = step
         self.out = out
-        self.spread = spread  # scalars that are left as vectors still to be added up, …
+        self.spread = spread  # scalars that stay vectors until they are summed, …
         self.vector_of: dict[str, str] = {}  # … by the names of these
 
     def vectors(self, index: str) -> int:
-        """How many vectors an index takes."""
+        """Number of vectors of an index."""
         return padded(self.step.extent(index)) // WIDTH
 
     def __call__(self, product: Product) -> None:
-        """The lines of one product."""
+        """Lines of one product."""
         if not product.indices:
             self._write_scalar(product)
         elif product.vector is None:
@@ -48,7 +47,7 @@ class ProductWriter:
             self._write_reduction(product, product.vector)
 
     def _element(self, block: Tile) -> str:
-        """A scalar of a block at the current loop variables."""
+        """Scalar of a block at the current loop variables."""
         if block.scalar and not block.array.startswith("grad"):
             return block.name
         return f"item({block.array}, {self._place(block)})"
@@ -110,13 +109,13 @@ class ProductWriter:
         self.out.depth = depth
 
     def _write_vectors(self, product: Product, index: str) -> None:
-        """The vector index stays: one accumulator a vector, looping over the other target indices outside."""
+        """The vector index stays: one accumulator per vector, inside loops over the other target indices."""
         depth, target = self.out.depth, product.target
         count = self.vectors(index)
         summed = [i for i in product.indices if i not in target.latent]
         self._loops([i for i in target.latent if i != index])
         parts = [str(m) for m in range(count)]
-        if count > UNROLL:
+        if count > MAX_NAMED_VECTORS:
             self.out(f"for m in range({count}):")
             self.out.depth += 1
             parts = ["m"]
@@ -157,19 +156,19 @@ class ProductWriter:
             self.out(f"store_at({target.array}, {from_row(target, column)}, {value})")
 
     def _write_reduction(self, product: Product, index: str) -> None:
-        """The vector index is summed: one vector accumulator, added up at the end."""
+        """The vector index is summed: one vector accumulator, summed at the end."""
         depth, count = self.out.depth, self.vectors(index)
         summed = [i for i in product.indices if i not in product.target.latent and i != index]
         self._loops(list(product.target.latent))
         name, inner = self.out.name("s"), self.out.depth
-        long = bool(summed) or count > UNROLL
+        long = bool(summed) or count > MAX_NAMED_VECTORS
         if long:
             self.out(f"{name} = zero")
             self._loops(summed)
-        if count > UNROLL:
+        if count > MAX_NAMED_VECTORS:
             self.out(f"for m in range({count}):")
             self.out.depth += 1
-        for m in ["m"] if count > UNROLL else [str(m) for m in range(count)]:
+        for m in ["m"] if count > MAX_NAMED_VECTORS else [str(m) for m in range(count)]:
             self.out(f"{name} = {self._term(product, index, m, name if long or m != '0' else None)}")
         self.out.depth = inner
         if product.target.name in self.spread:

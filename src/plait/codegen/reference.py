@@ -1,4 +1,4 @@
-"""Runs a step by dense einsum: slow, obvious, the oracle of every kernel."""
+"""Dense reference of a step, by einsum: the oracle of every kernel."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ def run(
     numbers: Mapping[int, NDArray[np.int64]] | None = None,
     state: State | None = None,
 ) -> tuple[list[Array], Array, NDArray[np.int64]]:
-    """Gradients of the wanted operands (as stored), Σ of the entries' parts of the bound and of M·E[n], rare entries.
+    """Gradients of the wanted operands (as stored), Σ of the entries' parts of F and of M·E[n], underflowing entries.
 
-    `cells` (n, levels) are in the step's order; `arrays` are stored operands, `beside` the stored x of the entries,
-    where they are read, and the V of exposed terms. numbers: for operands whose rows are listed, the row at every
-    entry. state: of the likelihood.
+    `cells` (n, n_levels) are in the step's order; `arrays` are stored operands, `beside` the stored x of the entries,
+    where they are read, and the V of exposed terms. `numbers`: row at every entry, of operands over pairs. `state`: of
+    the likelihood.
     """
     numbers = numbers or {}
     stored = [_combined(step, p, sizes, cells, z, numbers[p]) if p in numbers else z for p, z in enumerate(arrays)]
@@ -61,7 +61,7 @@ def run(
 
 
 def _places(step: Step, position: int, sizes: tuple[int, ...], cells: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The rows that entries would have, had the operand one for every combination of its visible indices."""
+    """Rows of entries, had the operand one for every combination of its visible indices."""
     levels = [step.order.index(index) for index in step.operands[position].visible]
     return np.asarray(np.ravel_multi_index([cells[:, n] for n in levels], [sizes[n] for n in levels]), np.int64)
 
@@ -69,7 +69,7 @@ def _places(step: Step, position: int, sizes: tuple[int, ...], cells: NDArray[np
 def _combined(
     step: Step, position: int, sizes: tuple[int, ...], cells: NDArray[np.integer], stored: Array, rows: Any
 ) -> Array:
-    """An operand whose rows are listed, with a row for every combination; 0 where no entry is."""
+    """An operand over pairs with a row for every combination; 0 without an entry."""
     count = math.prod(sizes[step.order.index(index)] for index in step.operands[position].visible)
     whole = np.zeros((count, stored.shape[1]))
     whole[_places(step, position, sizes, cells)] = stored[rows]
@@ -98,7 +98,7 @@ def _dense(step: Step, operand: Operand, sizes: tuple[int, ...], stored: Array) 
 
 
 def _gradient(step: Step, position: int, table: Array, dense: list[Array], labels: list[list[int]]) -> Array:
-    """Δ of one operand: the table contracted with all others of its term, copied along indices that only it has."""
+    """Δ of one operand: the table contracted with all others of its term, broadcast along indices that only it has."""
     term = step.operands[position].term
     others = [n for n, operand in enumerate(step.operands) if operand.term == term and n != position]
     target, own = dense[position], labels[position]

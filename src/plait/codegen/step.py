@@ -1,14 +1,14 @@
-"""A Step: one sum over the entries of a sparse table, and the chains of products that it walks.
+"""Step: one sum over the entries of a sparse table (a generalised MTTKRP), and its chains of products.
 
 For a table Q over visible indices and operands Z_1 … Z_m, each in a term, a step gives the gradients
 
     Δ_a = ∂/∂Z_a  Σ_entries q · Xhat,     Xhat = Σ_terms V_t Σ_latent Π Z        for the wanted operands a
 
-where q is the entry itself ("linear") or, under a likelihood, M·E[n]/Xhat. A Step says nothing of names, sizes or
-methods: two relations of the same shape share one compiled kernel.
+where q is the entry itself ("linear") or, under a likelihood, M·E[n]/Xhat. A step has no names, sizes or methods:
+relations of the same shape share one compiled kernel.
 
-Where a likelihood needs proportions only, the operands of a single term have rows divided by their maxima. Several
-terms are added up at the true scale, and other likelihoods need it: operands are as they are there.
+Where a likelihood needs proportions only, rows of the operands of a single term are divided by their maxima. Several
+terms, and other likelihoods, need the true scale.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,20 +25,20 @@ Kind = Likelihood | Literal["linear"]
 
 
 def padded(rank: int) -> int:
-    """The next multiple of the vector width."""
+    """Next multiple of the vector width."""
     return -(-rank // WIDTH) * WIDTH
 
 
 def least_rate(arrays: Sequence[NDArray[np.floating]]) -> float:
-    """A scaled Xhat below this is left to log-sum-exp, for these stored operands."""
+    """Smallest scaled Xhat for these stored operands; entries below go to log-sum-exp."""
     return TINY_SINGLE if any(array.dtype == np.float32 for array in arrays) else TINY
 
 
 @dataclass(frozen=True)
 class Operand:
-    """The indices of one factor in a step: visible ones choose the row, latent ones the column; and its term.
+    """Indices of one factor in a step: visible ones choose the row, latent ones the column; and its term.
 
-    listed: its rows are not all combinations of the visible indices; the tree says which row a fibre has.
+    `listed`: its rows are pairs; the tree has the row of every fibre.
     """
 
     visible: tuple[str, ...]
@@ -49,9 +49,8 @@ class Operand:
 
 @dataclass(frozen=True)
 class Step:
-    """What a kernel is compiled from. `order` is the fibre tree's, root first; `extents` are the latent sizes.
-
-    exposed: the terms whose V is given entry by entry.
+    """Input of kernel compilation. `order`: of the CSF tree, root first; `extents`: latent sizes; `exposed`: terms
+    whose V is given by entry.
     """
 
     kind: Kind
@@ -65,39 +64,39 @@ class Step:
 
     @property
     def likelihood(self) -> Likelihood | None:
-        """What the entries are values under; None: they are plain numbers."""
+        """Likelihood of the entries; None for plain numbers."""
         return self.kind if isinstance(self.kind, Likelihood) else None
 
     @property
     def valued(self) -> bool:
-        """Whether a kernel reads x of every entry, beside M."""
-        return self.likelihood is not None and self.likelihood.beside
+        """Whether the kernel reads x of every entry, next to M."""
+        return self.likelihood is not None and self.likelihood.reads_values
 
     @property
     def packed(self) -> bool:
-        """Whether a kernel reads the state of the likelihood; it then adds up M·E[n] for the next one."""
+        """Whether the kernel reads the likelihood's parameters; it then sums M·E[n] for their update."""
         return self.likelihood is not None and self.likelihood.packs
 
     @property
     def beside(self) -> int:
-        """How many arrays a kernel reads beside the entries: x and exposures."""
+        """Number of arrays read next to the entries: x and exposures."""
         return self.valued + len(self.exposed)
 
     def extent(self, index: str) -> int:
-        """Number of values that a loop over a latent index visits."""
+        """Number of values in a loop over a latent index."""
         return dict(self.extents)[index]
 
     def level(self, position: int) -> int:
-        """The level of the tree at which an operand's last visible index is bound; −1: before the root."""
+        """Level of the tree at which an operand's last visible index is bound; −1: before the root."""
         return max((self.order.index(index) for index in self.operands[position].visible), default=-1)
 
     @property
     def listed(self) -> tuple[int, ...]:
-        """The positions of the operands whose rows the tree says."""
+        """Positions of the operands over pairs."""
         return tuple(position for position, operand in enumerate(self.operands) if operand.listed)
 
     def renamed(self) -> "Step":
-        """The same step under standard index names, so that equal shapes give equal source."""
+        """The step under standard index names, so that equal shapes give equal source."""
         names = {index: f"v{n}" for n, index in enumerate(self.order)}
         names |= {index: f"l{n}" for n, (index, _) in enumerate(self.extents)}
 
@@ -122,8 +121,8 @@ def make_step(
 ) -> Step:
     """A step whose kernel serves as many ranks as possible.
 
-    Where every operand has at most one latent index, all loops may run over the padded rank (padding is 0), and R =
-    17 … 24 share one kernel; else an index is looped over in some operand, and the exact rank saves work.
+    Where every operand has at most one latent index, all loops run over the padded rank (padding is 0), and R = 17 … 24
+    share one kernel; else an index is looped over in some operand, and the exact rank saves work.
     """
     latent = dict.fromkeys(index for operand in operands for index in operand.latent)
     exact = any(len(operand.latent) > 1 for operand in operands)
@@ -133,7 +132,7 @@ def make_step(
 
 @dataclass(frozen=True)
 class ChainLink:
-    """One product of the chain: the product so far × one operand, summed over what nothing later needs."""
+    """One product of the chain: the product so far × one operand, summed over indices that are not needed later."""
 
     position: int
     level: int
@@ -142,7 +141,7 @@ class ChainLink:
 
 
 def chain(step: Step, term: int = 0) -> tuple[ChainLink, ...]:
-    """A term's operands in the order in which the tree meets them, with the latent indices that stay after each."""
+    """A term's operands in the order of the tree's levels, with the latent indices that remain after each."""
     own = (position for position, operand in enumerate(step.operands) if operand.term == term)
     positions = sorted(own, key=lambda position: (step.level(position), position))
     links: list[ChainLink] = []

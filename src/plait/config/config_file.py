@@ -1,17 +1,14 @@
-"""Titles in files: read so that ids are of the kind that the axis has, and titles are text.
-
-A config file as models, data and settings.
-
-The data of a run once more, from the config that it remembers.
-"""
+"""Config files as models, data and settings; titles in files; and the data of a run, from the config that it stores."""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from plait.analysis.explain.counterfactual import OtherDataError, same_data
 from plait.config.config_schema import READ, Table, checked, is_names, is_table, is_text, parsed
@@ -45,9 +42,9 @@ if TYPE_CHECKING:
 def read_titles(
     source: str, options: Mapping[str, Any], axis: str, labels: Labels | None, id: str | None, title: str | None
 ) -> tuple[Any, dict[str, Any]]:
-    """A table of ids and titles alone, and the options of `plait.read` that it was read with.
+    """A table of ids and titles, and the options of `plait.read` for it.
 
-    labels: the names of the axis, which is perhaps none; id, title: the columns, where somebody said.
+    `labels`: names of the axis, if any; `id`, `title`: the columns, if given.
     """
     from plait.files.read import read
     from plait.files.source_kinds import options_for
@@ -56,7 +53,9 @@ def read_titles(
     table = read(source, **options)
     if not hasattr(table, "columns"):
         raise DataError(
-            "this is an array, but titles are a table.", location=where, hint="Give columns of ids and titles."
+            "expected a table of titles, got an array.",
+            location=where,
+            hint="Give a table with columns of ids and titles.",
         )
     called = (axis,) if labels is None else (axis, labels.axis)
     chosen = choose_columns(table.columns, called, where, id, title)
@@ -75,9 +74,9 @@ OF_RELATION = ("value", "observed", "likelihood", "unseen", "weight", "duplicate
 
 @dataclass(frozen=True)
 class Config:
-    """A checked file. path: as the user wrote it; text: all of it; changes: settings said elsewhere, which win.
+    """A checked file. `path`: as given; `text`: its content; `changes`: settings that override it.
 
-    blocks: a folder in which relations are packed; the sources of these are not read.
+    `blocks`: a folder with packed relations, whose sources are not read.
     """
 
     path: str
@@ -87,12 +86,11 @@ class Config:
 
     @cached_property
     def tables(self) -> Table:
-        """The file as dictionaries, names and types checked."""
+        """The file as dictionaries, with names and types checked."""
         return checked(self.path, parsed(self.path, self.text))
 
     @cached_property
     def model(self) -> Model:
-        """The equations."""
         try:
             return Model(self.tables["model"])
         except ModelError as error:
@@ -100,7 +98,7 @@ class Config:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of `plait.fit` beside model, data, fixed, labels and titles."""
+        """Arguments of `plait.fit` other than model, data, fixed, entities and titles."""
         from plait.inference.gamma import Gamma
 
         found = dict(self.tables.get("fit", {}))
@@ -117,20 +115,20 @@ class Config:
 
     @property
     def compared(self) -> dict[str, Any]:
-        """The arguments of `plait.grid_search` beside those of `plait.fit`: what [grid_search] says."""
+        """Arguments of `plait.grid_search` from [grid_search]."""
         found = dict(self.tables.get("grid_search", {}))
         if "adapt_prior" in found:
             found["adapt_prior"] = [_ties(adapt) for adapt in found["adapt_prior"]]
         return found
 
     def data(self) -> "dict[str, Relation | Packed]":
-        """Every relation: its files read, or the blocks that it is in."""
+        """Every relation: its files read, or its blocks."""
         packed = self._packed()
         others = {name: table for name, table in self.tables["relations"].items() if name not in packed}
         return packed | {name: self._relation(name, table) for name, table in others.items()}
 
     def _packed(self) -> "dict[str, Packed]":
-        """The relations that are read from blocks."""
+        """Relations that are read from blocks."""
         from plait.data.outofcore.packed import Packed
 
         if self.blocks is None:
@@ -139,11 +137,11 @@ class Config:
         return {name: folder for name in self.tables["relations"] if name in folder.relations}
 
     def scans(self) -> "dict[str, Relation]":
-        """Every relation, its files described and not read; what cannot be is read."""
+        """Every relation with its files scanned, not read, where possible."""
         return {name: self._relation(name, table, scan=True) for name, table in self.tables["relations"].items()}
 
     def fixed(self) -> dict[str, Any]:
-        """The given factors, their files read: exposures, or arrays."""
+        """Given factors, read from their files: exposures, or arrays."""
         from plait.data import Exposure
 
         found: dict[str, Any] = {}
@@ -157,14 +155,14 @@ class Config:
         return found
 
     def entities(self) -> dict[str, Any] | None:
-        """Declared entities by axis; None where there are none."""
+        """Declared entities by axis; None without any."""
         declared = self.tables.get("entities")
         if not declared:
             return None
         return {axis: self._names(axis, names) if is_table(names) else names for axis, names in declared.items()}
 
     def titles(self, labels: "Mapping[str, Labels]") -> dict[str, Any] | None:
-        """Tables of titles by axis, their files read; None where there are none. labels: names by axis and index."""
+        """Tables of titles by axis, read from their files; None without any. `labels`: names by axis and index."""
 
         found = {}
         for axis, table in self.title_tables.items():
@@ -175,31 +173,31 @@ class Config:
 
     @property
     def title_tables(self) -> dict[str, Table]:
-        """What [titles] says by axis, as tables with a source."""
+        """[titles] by axis, as tables with a source."""
         given = self.tables.get("titles", {})
         return {axis: table if is_table(table) else {"source": table} for axis, table in given.items()}
 
     def location(self, source: str) -> str:
-        """Where a source is: a file as seen from here, or a database URL as it is."""
+        """Path of a source relative to the working directory; URLs stay."""
         folder, lite = os.path.dirname(self.path), "sqlite:///"
         if source.startswith(lite):
             return lite + os.path.join(folder, source.removeprefix(lite))
         return source if "://" in source else os.path.join(folder, source)
 
     def changed(self, **changes: Any) -> "Config":
-        """The same file with other settings; None leaves one as it was."""
+        """The file with other settings; None keeps one."""
         kept = {name: value for name, value in changes.items() if value is not None}
         return replace(self, changes={**self.changes, **kept})
 
     def to_dict(self) -> dict[str, Any]:
-        """What a run must remember to read the same data again; JSON-able. Passwords in URLs are left out."""
+        """What a run stores to read the same data again, as JSON, without passwords in URLs."""
         text = re.sub(r"(://[^/\s:@]*):[^/\s@]*@", r"\1@", self.text)
         blocks = {} if self.blocks is None else {"blocks": os.path.abspath(self.blocks)}
         return {"path": os.path.abspath(self.path), "text": text, "changes": dict(self.changes), **blocks}
 
     @classmethod
     def from_dict(cls, remembered: Mapping[str, Any]) -> "Config":
-        """The config that `to_dict` described; its sources are where they were."""
+        """The config of `to_dict`, with sources at their old places."""
         return cls(remembered["path"], remembered["text"], dict(remembered["changes"]), remembered.get("blocks"))
 
     def _relation(self, name: str, table: Table, *, scan: bool = False) -> "Relation":
@@ -207,22 +205,41 @@ class Config:
 
         with self._naming(f"[relations.{name}]"):
             columns, indices = table.get("columns"), self.model.equation(name).indices
-            scanned = self._scan(table, indices) if scan else None
+            scanned = self._scan(table, indices) if scan and not table.get("binary") else None
+            data = self._read(table, indices) if scanned is None else scanned
+            if table.get("binary"):
+                data = _as_binary(data, table.get("value", "value"))
+            named: Table = columns if columns is not None and is_table(columns) else {}
+            texts = _text_columns(data, {index: named.get(index, index) for index in indices})
             return Relation(
-                self._read(table, indices) if scanned is None else scanned,
+                data,
                 ignore_columns=None if scanned is None else table.get("ignore_columns"),
                 columns=columns if is_table(columns) else None,
                 indices=table.get("indices"),
-                missing=self._missing(table.get("missing")),
-                hidden=self._missing(table.get("hidden")),
+                missing=self._missing(table.get("missing"), texts),
+                hidden=self._missing(table.get("hidden"), texts),
                 **{key: table[key] for key in OF_RELATION if key in table},
             )
 
-    def _missing(self, missing: Any) -> Any:
+    def _missing(self, missing: Any, texts: Collection[str]) -> Any:
         if missing is None:
             return None
         sources = missing if isinstance(missing, list) else [missing]
-        return [self._read(source if is_table(source) else {"source": source}) for source in sources]
+        return [self._cells(source if is_table(source) else {"source": source}, texts) for source in sources]
+
+    def _cells(self, table: Table, texts: Collection[str]) -> Any:
+        """Read a table of cells; columns whose names are text in the relation stay text, though all look like numbers.
+
+        A part of a table has fewer names, so its columns may look like numbers where those of the whole do not.
+        """
+        from plait.files.source_kinds import options_for
+
+        found = self._read(table)
+        columns = getattr(found, "columns", ())
+        numeric = [column for column in columns if column in texts and found[column].dtype.is_numeric()]
+        if not numeric or "text" not in options_for(self.location(table["source"]), table.get("kind")):
+            return found
+        return self._read({**table, "text": [*table.get("text", []), *numeric]})
 
     def _names(self, axis: str, table: Table) -> Any:
         found = self._read(table)
@@ -230,19 +247,19 @@ class Config:
             return found
         column = table.get("column", found.columns[0] if len(found.columns) == 1 else None)
         if column not in found.columns:
-            what = "does not say which column holds the names" if column is None else f"names the column {column!r}"
+            what = "needs `column`" if column is None else f"has the unknown column {column!r}"
             raise DataError(
                 f"[entities] {axis} {what}; {table['source']} has {', '.join(map(repr, found.columns))}.",
                 location=FileLocation(self.path),
                 hint=(
-                    f'{suggestion(column, found.columns)}Say it: {axis} = {{ source = "{table["source"]}", column '
-                    '= "…" }.'
+                    f'{suggestion(column, found.columns)}Write {axis} = {{ source = "{table["source"]}", '
+                    'column = "…" }.'
                 ),
             )
         return found[column]
 
     def _scan(self, table: Table, indices: tuple[str, ...]) -> Any:
-        """A source that is read later; None for what cannot be."""
+        """A source that is read later; None where that is impossible."""
         from plait.files.scan import scan
         from plait.files.source_kinds import ARROW, PARQUET, SQL, TEXT, format_of
 
@@ -254,26 +271,26 @@ class Config:
         return scan(source, **options) if kind in (TEXT, PARQUET, ARROW) else None
 
     def _read(self, table: Table, indices: tuple[str, ...] = ()) -> Any:
-        """What a source holds: a table without the ignored columns, or an array."""
+        """Content of a source: a table without ignored columns, or an array."""
         from plait.files.read import read
 
         found = read(self.location(table["source"]), **self.options(table, indices))
         for column in table.get("ignore_columns", ()):
             if column not in getattr(found, "columns", ()):
                 raise DataError(
-                    f"`ignore_columns` names the column {column!r}, which {table['source']} does not have.",
-                    hint=f"{suggestion(column, getattr(found, 'columns', ()))}Leave it out.",
+                    f"`ignore_columns`: {table['source']} has no column {column!r}.",
+                    hint=f"{suggestion(column, getattr(found, 'columns', ()))}Remove it.",
                 )
             found = found.drop(column)
         return found
 
     def indices(self, group: str, name: str) -> tuple[str, ...]:
-        """The indices of a relation, or of a given factor."""
+        """Indices of a relation, or of a given factor."""
         found = self.model.equation(name) if group == "relations" else self.model.factor(name)
         return found.indices
 
     def options(self, table: Table, indices: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The options with which `plait.read` reads the source of a table."""
+        """Options of `plait.read` for the source of a table."""
         from plait.files.source_kinds import TNS, format_of, options_for
 
         source, kind = self.location(table["source"]), table.get("kind")
@@ -288,7 +305,7 @@ class Config:
             options["value"] = numbers
         if is_names(table.get("columns")):
             options["columns"] = table["columns"]
-        elif indices and format_of(source, kind) is TNS:  # these have positions instead of names
+        elif indices and format_of(source, kind) is TNS:  # columns have positions instead of names
             options["columns"] = [*indices, "value"]
         return options
 
@@ -300,7 +317,7 @@ class Config:
         return located_in(found[0], location, found[1])
 
     def _source(self, location: TableLocation) -> tuple[str, dict[str, Any]] | None:
-        """Where a table was read from, and the options of `plait.read`."""
+        """Source of a table, and the options of `plait.read`."""
         for axis, entry in self.title_tables.items():
             if location.table == f"titles of {axis}":
                 return self.location(entry["source"]), self.options(entry)
@@ -323,7 +340,7 @@ class Config:
 
 @dataclass(frozen=True)
 class _Naming:
-    """Errors of the options of a relation, an exposure or a source name the file and the table that gave them."""
+    """Context in which errors about options name the file and its table."""
 
     config: Config
     table: str
@@ -355,7 +372,7 @@ def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | N
     path = os.fspath(path)
     if fault := path_fault(path):
         raise ParameterError(
-            f"there can be no such file: {fault}.",
+            f"this is not a valid path: {fault}.",
             location=FileLocation(path),
             hint="Give the path of a TOML file with model and relations.",
         )
@@ -364,7 +381,7 @@ def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | N
             text = file.read()
     except FileNotFoundError:
         raise ParameterError(
-            f"there is no file {path!r}.",
+            f"the file {path!r} does not exist.",
             hint="Give the path of a TOML file with model and relations.",
         ) from None
     except IsADirectoryError:
@@ -374,7 +391,7 @@ def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | N
         ) from None
     except UnicodeDecodeError:
         raise ParameterError(
-            "this is no text in UTF-8.",
+            "the file is not UTF-8 text.",
             location=FileLocation(path),
             hint="Give a TOML file with model and relations.",
         ) from None
@@ -383,8 +400,14 @@ def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | N
     return config
 
 
+def _text_columns(data: Any, named: Mapping[str, str]) -> set[str]:
+    """Indices of a table whose names are text, and the columns that hold them; named: index -> column."""
+    schema = getattr(data, "schema", {})  # arrays have none, nor has a scan before it is read
+    return {name for pair in named.items() if pair[1] in schema and not schema[pair[1]].is_numeric() for name in pair}
+
+
 def _ties(adapt: Any) -> Any:
-    """What adapt= takes: a tying, or one for each factor."""
+    """Value of `adapt_prior`: a tie, or one per factor."""
     return {name: _tie(one) for name, one in adapt.items()} if is_table(adapt) else _tie(adapt)
 
 
@@ -393,55 +416,75 @@ def _tie(value: Any) -> Any:
 
 
 def _check_names(config: Config) -> None:
-    """The tables are those of the model's relations and factors, and every relation has one."""
+    """Check that tables are those of the model's relations and factors, and that every relation has one."""
     model, tables = config.model, config.tables
     for group, known in (("relations", model.relations), ("exposures", model.factors)):
         for name in tables.get(group, {}):
             if name not in known:
                 noun = group.removesuffix("s") if group == "relations" else "factor"
                 raise ParameterError(
-                    f"[{group}.{name}] is about no {noun} of the model.",
+                    f"[{group}.{name}] is not a {noun} of the model.",
                     location=FileLocation(config.path),
-                    hint=f"{suggestion(name, known)}Its {noun}s are {', '.join(known)}.",
+                    hint=f"{suggestion(name, known)}The {noun}s are {', '.join(known)}.",
                 )
     for name in model.relations:
         if name not in tables["relations"]:
             raise ParameterError(
                 f"relation {name} has no data.",
                 location=FileLocation(config.path),
-                hint=f"Add [relations.{name}] with a source, or remove its equation.",
+                hint=f"Add [relations.{name}] with `source`, or remove its equation.",
             )
 
 
-def data_of(fit: Fitted, run: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> Data:
-    """The data that a run's config names, if they are still what it was fitted to.
+def _as_binary(data: Any, value: str) -> Any:
+    """Links of 0 and 1: values above 0 become 1, repeated rows one. Bad values stay, so that binding refuses them."""
+    import polars as pl
 
-    folder: where the config's files are looked up; None: where they were when the run was made.
+    if not isinstance(data, pl.DataFrame):
+        values = getattr(data, "data", data) if hasattr(data, "nnz") else np.asarray(data)
+        if not np.issubdtype(values.dtype, np.number) or (values < 0).any() or np.isinf(values).any():
+            return data
+        return data.sign() if hasattr(data, "nnz") else np.sign(values)
+    others = [column for column in data.columns if column != value]
+    if value in data.columns:
+        column = data[value]
+        if not column.dtype.is_numeric() or column.null_count() or (column < 0).any() or not column.is_finite().all():
+            return data
+        data = data.with_columns(column.sign().cast(pl.Float64).alias(value)).sort(
+            value, descending=True, maintain_order=True
+        )
+    return data.unique(others, keep="first", maintain_order=True)
+
+
+def data_of(fit: Fitted, run: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> Data:
+    """Data of a run's config, if they are still those of the fit.
+
+    `folder`: where the config's files are looked up; None: at their old places.
     """
     config = config_of(run, folder)
     try:
-        data = config.model.bind(config.data(), entities=config.entities())
+        data = fit.model.bind(config.data(), entities=config.entities())  # it may have evidence terms
         return same_data(fit, data)
     except OtherDataError:
         raise ParameterError(
-            "the data are not what the run was fitted to, so that fitting again would compare two things at once.",
+            "the data have changed since the fit, so a refit is not comparable.",
             location=FileLocation(config.path),
-            hint="Put them back, or fit again with `plait fit`.",
+            hint="Restore them, or fit again with `plait fit`.",
         ) from None
     except PlaitError as error:
         raise error.relocate(config.locate)  # noqa: B904 (the same error)
 
 
 def config_of(run: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> Config:
-    """The config that a run remembers."""
+    """The config that a run stores."""
     header = manifest(Path(run))
     refuse_older(run, header)
     remembered = header["extra"].get("config")
     if remembered is None:
         raise StorageError(
-            "this run was not made by `plait fit`, so where its data are is unknown.",
+            "`plait fit` did not make this run, so the paths of its data are unknown.",
             location=FileLocation(Path(run)),
-            hint=f"Ask in Python: plait.load({str(run)!r}).explain(…, exact=True, data=data).",
+            hint=f"Use Python: plait.load({str(run)!r}).explain(…, exact=True, data=data).",
         )
     config = Config.from_dict(remembered)
     if folder is None:

@@ -1,4 +1,4 @@
-"""What may stand in a config file: the keys of every table and the kinds of their values, checked."""
+"""Schema of config files: keys of every table and kinds of their values."""
 
 import re
 import tomllib
@@ -13,7 +13,6 @@ Check = tuple[Callable[[Any], bool], str]  # whether a value is of its kind, and
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is text."""
     return isinstance(value, str)
 
 
@@ -26,17 +25,16 @@ def _is_whole(value: Any) -> bool:
 
 
 def is_table(value: Any) -> bool:
-    """Whether a value is a table."""
     return isinstance(value, dict)
 
 
 def is_names(value: Any) -> bool:
-    """Whether a value is a list of texts."""
+    """Whether a value is a list of strings."""
     return isinstance(value, list) and all(map(is_text, value))
 
 
 def in_toml(option: Option) -> Check:
-    """An option of `plait.fit` as a config file says it."""
+    """Check of an option of `plait.fit` in a config file."""
     assert option.kind.in_toml is not None
     return option.kind.in_toml, option.kind.toml_words
 
@@ -46,9 +44,10 @@ def _is_source(value: Any) -> bool:
 
 
 TEXT: Check = (is_text, "text")
-WHOLE: Check = (_is_whole, "a whole number")
+WHOLE: Check = (_is_whole, "an integer")
 NUMBER: Check = (_is_number, "a number")
 NAMES: Check = (is_names, "a list of names")
+TEXTS: Check = (lambda value: is_text(value) or is_names(value), "text, or a list of texts")
 TABLE: Check = (is_table, "a table")
 TEXT_OR_NUMBER: Check = (lambda value: is_text(value) or _is_number(value), "text or a number")
 WORDS: Check = (lambda value: is_text(value) or is_table(value), 'text, or { name = "…", … }')
@@ -57,7 +56,7 @@ RANK: Check = in_toml(BY_NAME["rank"])
 ADAPT: Check = in_toml(BY_NAME["adapt_prior"])
 COLUMNS: Check = (
     lambda value: is_names(value) or (is_table(value) and all(map(is_text, value.values()))),
-    'a table from index to column, { user = "id" }, or a list of the names of the columns of a file without header',
+    ('a table from index to column, such as { user = "id" }, or the list of column names of a file without header'),
 )
 SOURCES: Check = (
     lambda value: _is_source(value) or (isinstance(value, list) and all(map(_is_source, value))),
@@ -74,12 +73,12 @@ TOP: dict[str, Check] = {
 # The options of plait.read; `columns` and `value` have a meaning of their own here.
 READ: dict[str, Check] = {
     "kind": TEXT, "delimiter": TEXT, "header": FLAG, "text": NAMES, "quoted": FLAG, "strip": FLAG,
-    "escape_formulas": FLAG, "name": TEXT, "query": TEXT, "table": TEXT,
+    "escape_formulas": FLAG, "name": TEXT, "query": TEXT, "table": TEXT, "null_values": TEXTS, "on_bad_rows": TEXT,
 }  # fmt: skip
 RELATION: dict[str, Check] = {
     "source": TEXT, "value": TEXT, "observed": TEXT_OR_NUMBER, "likelihood": WORDS, "missing": SOURCES,
     "columns": COLUMNS, "unseen": TEXT, "weight": TEXT_OR_NUMBER, "duplicates": TEXT, "indices": NAMES,
-    "ignore_columns": NAMES, "hidden": SOURCES, "self_links": TEXT,
+    "ignore_columns": NAMES, "hidden": SOURCES, "self_links": TEXT, "binary": FLAG,
 }  # fmt: skip
 EXPOSURE: dict[str, Check] = {
     "source": TEXT,
@@ -112,18 +111,18 @@ def parsed(path: str, text: str) -> Table:
         raise ParameterError(
             f"{what[:1].lower()}{what[1:]}.",
             location=_place_of(path, place),
-            hint="The file is TOML: see toml.io.",
+            hint="The file must be TOML, see https://toml.io.",
         ) from None
     except RecursionError:
         raise ParameterError(
             "lists or tables are nested too deeply.",
             location=FileLocation(path),
-            hint="Settings have five levels at most: look for brackets that are not closed.",
+            hint="Settings have at most five levels; look for brackets that are not closed.",
         ) from None
 
 
 def _place_of(path: str, place: str) -> FileLocation:
-    """``line 6, column 8)``, or ``end of document)``, as a place."""
+    """Location of ``line 6, column 8)`` or ``end of document)``."""
     found = re.match(r"line (\d+), column (\d+)", place)
     if found is None:
         return FileLocation(f"{path}, {place.rstrip(')')}" if place else path)
@@ -131,12 +130,12 @@ def _place_of(path: str, place: str) -> FileLocation:
 
 
 def checked(path: str, tables: Table) -> Table:
-    """Every key is known, every value of its kind."""
+    """Check every key and value."""
     _check(path, "", tables, TOP)
     for key in ("model", "relations"):
         if key not in tables:
-            hint = 'model = "X[i, j] = A[i, r] B[j, r]"' if key == "model" else "[relations.X] with a source"
-            raise ParameterError(f"there is no {key}.", location=FileLocation(path), hint=f"Add it: {hint}.")
+            hint = 'model = "X[i, j] = A[i, r] B[j, r]"' if key == "model" else "[relations.X] with `source`"
+            raise ParameterError(f"`{key}` is missing.", location=FileLocation(path), hint=f"Add {hint}.")
     sourced: list[tuple[str, Table, dict[str, Check]]] = []
     for group, keys in (("relations", RELATION), ("exposures", EXPOSURE)):
         for name, table in tables.get(group, {}).items():
@@ -164,16 +163,16 @@ def checked(path: str, tables: Table) -> Table:
 def _check_source(path: str, where: str, table: Any, keys: Mapping[str, Check]) -> None:
     if not is_table(table):
         raise ParameterError(
-            f"{where} is {table!r}.",
+            f"{where} must be a table, got {table!r}.",
             location=FileLocation(path),
-            hint=f'It is a table: write {where} and below it source = "…".',
+            hint=f'Write {where}, and below it source = "file.csv".',
         )
     _check(path, where, table, {**keys, **READ})
     if "source" not in table:
         raise ParameterError(
-            f"{where} has no source.",
+            f"{where}: `source` is missing.",
             location=FileLocation(path),
-            hint='Say where the data are: source = "file.csv".',
+            hint='Add source = "file.csv".',
         )
 
 
@@ -185,9 +184,9 @@ def _check_fit(path: str, table: Table) -> None:
         where = f"[fit.prior.{name}]" if name else "[fit.prior]"
         if not is_table(one):
             raise ParameterError(
-                f"[fit.prior] has {name} = {one!r} beside tables of factors.",
+                f"[fit.prior] has {name} = {one!r} next to tables of factors.",
                 location=FileLocation(path),
-                hint="Give one concentration and mean, or a table of both for each factor.",
+                hint="Give one concentration and one mean, or a table of both for each factor.",
             )
         _check(path, where, one, PRIOR)
 
@@ -195,15 +194,15 @@ def _check_fit(path: str, table: Table) -> None:
 def _check(path: str, where: str, table: Table, known: Mapping[str, Check]) -> None:
     for key, value in table.items():
         if key not in known:
-            what = f"{where} has no key {key!r}" if where else f"there is no key {key!r}"
+            what = f"{where}: unknown key {key!r}" if where else f"unknown key {key!r}"
             raise ParameterError(
                 f"{what}.",
                 location=FileLocation(path),
-                hint=f"{suggestion(key, known)}Keys are {', '.join(known)}.",
+                hint=f"{suggestion(key, known)}The keys are {', '.join(known)}.",
             )
         is_kind, words = known[key]
         if not is_kind(value):
-            place = f"{where} {key}" if where else key
+            place = f"{where} `{key}`" if where else f"`{key}`"
             raise ParameterError(
                 f"{place} must be {words}, got {_shown(value)}.",
                 location=FileLocation(path),
@@ -213,7 +212,7 @@ def _check(path: str, where: str, table: Table, known: Mapping[str, Check]) -> N
 
 
 def _shown(value: Any) -> str:
-    """A value as TOML would show it, but short."""
+    """A value as TOML, shortened."""
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}…"

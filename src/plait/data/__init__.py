@@ -1,4 +1,4 @@
-"""Tables and arrays -> row numbers, values and weights. ``bind`` ties them to a model."""
+"""Data of a model: tables and arrays as row numbers, values and weights; `bind` ties them to a model."""
 
 from plait.data.sources.relation import Exposure, Relation
 

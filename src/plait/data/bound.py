@@ -1,4 +1,4 @@
-"""Bound data: every relation as sorted cells, values and weights, and one Labels per axis."""
+"""Bound data: every relation as sorted cells, values and weights, and one `Labels` per axis."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 DIAGONAL_WORDS = {
-    "missing": "missing: no entity is observed with itself",
-    "observed": "observed: self-links are cells like all others",
+    "missing": "missing",
+    "observed": "observed",
 }
 
 
@@ -30,14 +30,12 @@ DIAGONAL_WORDS = {
 class BoundRelation:
     """A relation as a fit needs it.
 
-    links: the cells with X > 0 and M > 0, with X and M. weights: M everywhere. closed: what a rule makes unobservable.
-    columns, value: what the columns of a table were called. seen: which entities a row that is not hidden mentions, by
-    index (none for arrays, which have them all). self_links: what became of that of two indices on one axis,
-    "missing" or "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far.
-    groups: places of indices whose order says nothing (`observation.symmetry`): links are there in their canonical
-    writing, and a cell counts once, but M has all writings. rule: how cells of new entities would be observed.
-    kind: whose table the data were. The rest is counts for people: observed_cells have M > 0, dropped_self_links
-    are listed ones that were dropped.
+    `links`: cells with X > 0 and M > 0, with X and M. `weights`: M everywhere. `closed`: structural zeros. `columns`,
+    `value`: column names of a table. `seen`: entities of unhidden rows, by index (empty for arrays, which have them
+    all). `self_links`: "missing" or "observed"; "" where there are none. `open_weight`: whether a fit has to find its
+    weight, 1 so far. `groups`: exchangeable positions (`observation.symmetry`): links are in canonical orientation and
+    count once, M has all orientations. `rule`: observation of cells of new entities. `kind`: library of the table. The
+    rest are counts for summaries: `observed_cells` have M > 0, `dropped_self_links` were listed and dropped.
     """
 
     name: str
@@ -61,16 +59,16 @@ class BoundRelation:
 
     @property
     def cells(self) -> AnyArray:
-        """The links' coordinates (n, order)."""
+        """Coordinates of the links, (n, order)."""
         return self.links.cells()
 
     @property
     def values(self) -> Array:
-        """The links' values (n,)."""
+        """Values of the links, (n,)."""
         return self.links.values
 
     def values_at(self, cells: AnyArray) -> Array:
-        """X at some cells (m, order), 0 where there is no link."""
+        """X at cells (m, order), 0 without a link."""
         return self.links.find(canonical(cells, self.groups))
 
     @property
@@ -80,31 +78,31 @@ class BoundRelation:
 
     @property
     def n_unseen(self) -> dict[str, int]:
-        """How many entities no row mentions, by index."""
+        """Number of entities without a row, by index."""
         return {index: int(np.count_nonzero(~vector)) for index, vector in self.seen.items()}
 
     @property
     def total_cells(self) -> int:
-        """How many cells there are, observed or not."""
+        """Number of all cells, observed or not."""
         return count_cells(self.shape, self.groups)
 
     @property
     def observed_zeros(self) -> int:
-        """How many cells with M > 0 are 0."""
+        """Number of zeros with M > 0."""
         return self.observed_cells - len(self.links)
 
     @property
     def missing_cells(self) -> int:
-        """How many cells have M = 0."""
+        """Number of cells with M = 0."""
         return self.total_cells - self.observed_cells
 
     @property
     def _total(self) -> str:
-        """What values add up to; of links on disk it is not looked up."""
-        return f", values adding up to {self.values.sum():g}" if self.links.in_memory else ""
+        """Sum of values as text; not computed for links on disk."""
+        return f", sum of values {self.values.sum():g}" if self.links.in_memory else ""
 
     def weighing(self, weight: float) -> "BoundRelation":
-        """The relation with all its weights times a number over 0, which is then found."""
+        """The relation with all weights times a positive number, which settles `open_weight`."""
         return replace(
             self,
             weights=self.weights * weight,
@@ -124,20 +122,18 @@ class BoundRelation:
         lines.append(f"observed zeros  {self.observed_zeros:,}")
         lines.append(f"missing cells   {self.missing_cells:,}")
         if self.self_links:
-            lines.append(f"diagonal        {DIAGONAL_WORDS[self.self_links]}")
+            lines.append(f"self-links      {DIAGONAL_WORDS[self.self_links]}")
         if self.dropped_self_links:
-            lines.append(
-                f"self-links      {self.dropped_self_links:,} dropped: a factor stands twice, with two entities"
-            )
+            lines.append(f"self-links      {self.dropped_self_links:,} dropped: the equation excludes them")
         for index, count in self.n_unseen.items():
             if count:
-                lines.append(f"unseen here     {count:,} of {self.shape[self.indices.index(index)]:,} {index}")
+                lines.append(f"without links   {count:,} of {self.shape[self.indices.index(index)]:,} {index}")
         if self.summed:
-            lines.append(f"duplicates      {self.summed:,} row{'' if self.summed == 1 else 's'} added to another")
+            lines.append(f"duplicates      {self.summed:,} row{'' if self.summed == 1 else 's'} summed")
         lines.append(f"likelihood      {self.likelihood}")
         lines.append(f"weights         {self.weights}")
         if self.open_weight:
-            lines.append("weight          auto: 1 here, plait.fit finds one")
+            lines.append("weight          auto: plait.fit chooses it")
         return "\n  ".join(lines)
 
 
@@ -157,11 +153,11 @@ class Data:
 
     @property
     def open_weights(self) -> tuple[str, ...]:
-        """The relations whose weight a fit has to find."""
+        """Relations whose weight a fit has to find."""
         return tuple(name for name, relation in self.relations.items() if relation.open_weight)
 
     def weighing(self, weights: Mapping[str, float]) -> "Data":
-        """The data with the relations named times a weight."""
+        """The data with the weights of some relations multiplied."""
         changed = {name: self.relations[name].weighing(weight) for name, weight in weights.items()}
         return replace(self, relations={**self.relations, **changed})
 

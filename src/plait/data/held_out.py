@@ -40,7 +40,7 @@ def hold_out(data: Data, relation: str, fraction: float, rng: np.random.Generato
     """Hold out a fraction of a relation's links and ten zeros per link; None where that is no link or all links.
 
     Links on disk are read into memory; `fits_memory` says whether they fit. Where two indices share an axis, the mirror
-    images of a cell are held out with it: a friendship listed both ways would give itself away.
+    images of a cell are held out with it: a friendship listed both ways would leak.
     """
     bound = in_memory(data.relations[relation], data.entities)
     groups = _shared_axes([data.entities[index].axis for index in bound.indices])
@@ -54,7 +54,7 @@ def hold_out(data: Data, relation: str, fraction: float, rng: np.random.Generato
     chosen = np.zeros(count, bool)
     chosen[pick(count, number, rng)] = True
     n_links = int(chosen[kinds].sum())
-    # Of an undirected relation all images are one cell, which is drawn once.
+    # In an undirected relation all images are one cell, which is drawn once.
     ways = len(list(orders(groups, len(bound.shape)))) // len(list(orders(bound.groups, len(bound.shape))))
     wanted = min(ZEROS_PER_LINK * n_links, round(fraction * bound.observed_zeros)) // ways
     cells = _images(np.concatenate([links[chosen[kinds]], draw_zeros(bound, groups, wanted, rng)]), groups)
@@ -71,7 +71,7 @@ def fits_memory(relation: BoundRelation) -> bool:
 
 
 def how_many(count: int, fraction: float) -> int:
-    """A fraction of a count, to the nearest whole number."""
+    """A fraction of a count, rounded to the nearest integer."""
     return math.floor(fraction * count + 0.5)
 
 
@@ -94,7 +94,7 @@ def draw_zeros(bound: BoundRelation, groups: Groups, wanted: int, rng: np.random
 
 
 def links_among(bound: BoundRelation, tables: Mapping[tuple[str, ...], AnyArray]) -> Flags:
-    """Which links (n_links,) agree with a row of a table on all its indices; tables: coordinates by indices."""
+    """Which links (n_links,) agree with a row of a table on all its indices; `tables`: coordinates by indices."""
     cells = bound.cells
     found = np.zeros(len(cells), bool)
     for over, rows in mirrored(tables, bound.indices, bound.shape, bound.groups).items():
@@ -106,7 +106,7 @@ def links_among(bound: BoundRelation, tables: Mapping[tuple[str, ...], AnyArray]
 
 
 def _shared_axes(axes: Sequence[str]) -> Groups:
-    """The places whose indices share an axis, two or more in a group."""
+    """Positions whose indices share an axis, in groups of two or more."""
     groups = [tuple(k for k, own in enumerate(axes) if own == axis) for axis in dict.fromkeys(axes)]
     return tuple(places for places in groups if len(places) > 1)
 

@@ -1,7 +1,4 @@
-"""What people call entities, beside the names that data have for them: one `Titles` per axis.
-
-`titles=`: what people call the entities of an axis, as tables that users have or {name: title}, checked.
-"""
+"""Titles of entities, shown next to their names: one `Titles` per axis, from the tables or mappings of `titles=`."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,29 +21,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Titles(Mapping[Any, str]):
-    """The titles of an axis, a mapping from the names that have one; column: by row, null where there is none."""
+    """Titles of an axis, a mapping from the names that have one; `column`: by row, null without a title."""
 
     labels: Labels
     column: "pl.Series"
 
     def of(self, names: Any) -> "pl.Series":
-        """The titles of a column of names (n,) -> (n,); null where a name has none, or is none of the axis."""
+        """Titles of a column of names, (n,) → (n,); null for names without one or unknown names."""
         rows = self.labels.encode(names, unknown="mark")
         return self.column.gather(gaps(rows))
 
     def along(self, labels: Labels) -> "Titles":
-        """The same for an axis with new names behind, which have no titles."""
+        """Titles of an axis with new names appended, which have none."""
         return Titles(labels, self.column.extend_constant(None, len(labels) - len(self.column)))
 
     def replaced(self, other: "Titles", named: Any) -> "Titles":
-        """These titles, but those of other where it was named, (rows,)."""
+        """These titles, with those of `other` where `named`, (n_rows,)."""
         import polars as pl
 
         return Titles(self.labels, other.column.zip_with(pl.Series(named), self.column))
 
     @cached_property
     def mark(self) -> str:
-        """A fingerprint: files of equal titles need not be written again."""
+        """Fingerprint, by which equal files are not written again."""
         content = self.column.alias("title").to_frame().write_ipc(None).getvalue()
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
@@ -70,27 +67,27 @@ class Titles(Mapping[Any, str]):
 
 
 def gaps(rows: Any) -> "pl.Series":
-    """Row numbers (n,) with null in the place of −1, to gather by."""
+    """Row numbers (n,) with null for −1, to gather by."""
     import polars as pl
 
     return pl.Series(rows).set(pl.Series(np.asarray(rows) < 0), None)
 
 
 def grown_titles(titles: Mapping[str, Titles], labels: Mapping[str, Labels]) -> dict[str, Titles]:
-    """Titles by axis and index for axes with new names behind."""
+    """Titles by axis and index for axes with new names appended."""
     return {index: own.along(labels[index]) for index, own in titles.items()}
 
 
-WORDS = ("title", "name")  # columns that hold titles, the first that is there
-TEXT = "Convert the ids to text, read them as text (`text`)"
+TITLE_COLUMNS = ("title", "name")  # the first that exists
+TEXT = "Convert the ids to text, read them as text with `text`"
 
 
 def bind_titles(
     model: Model, labels: Mapping[str, Labels], given: Any, earlier: Mapping[str, Titles] | None = None
 ) -> dict[str, Titles]:
-    """Titles by axis and by index; earlier: those that stay where none are given. An id that no entity has is ignored.
+    """Titles by axis and by index; `earlier` ones stay where none are given. Unknown ids are ignored.
 
-    given: by axis a table with a column of ids, named as the axis or the first, and one of titles; or {id: title}.
+    `given`: by axis a table with a column of ids, named as the axis or the first, and one of titles; or {id: title}.
     """
     found = {axis: own for axis, own in (earlier or {}).items() if axis in model.axes}
     for axis, (index, table) in _by_axis(model, given).items():
@@ -101,7 +98,7 @@ def bind_titles(
 
 
 def _by_axis(model: Model, given: Any) -> dict[str, tuple[str, Any]]:
-    """What was given, with the index that named it."""
+    """The given titles, with the index that names them."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -110,22 +107,22 @@ def _by_axis(model: Model, given: Any) -> dict[str, tuple[str, Any]]:
     for index, table in given.items():
         if index not in model.visible and index not in model.axes:
             raise ParameterError(
-                f"`titles` names {quoted(index)}, which is no axis of the model.",
+                f"`titles`: {quoted(index)} is not an axis of the model.",
                 actual=index,
-                hint=f"{suggestion(index, model.axes)}Its axes are {', '.join(model.axes) or 'none'}.",
+                hint=f"{suggestion(index, model.axes)}The axes are {', '.join(model.axes) or 'none'}.",
             )
         axis = index if index in model.axes else model.axis(index)
         if axis in found:
             raise ParameterError(
-                f"`titles` names {index} and {found[axis][0]}, which are one axis.",
-                hint="Give one of the two.",
+                f"`titles`: {index} and {found[axis][0]} are the same axis.",
+                hint="Remove one of the two.",
             )
         found[axis] = (index, table)
     return found
 
 
 def _aligned(labels: Labels, given: Any, called: Sequence[str]) -> tuple[Titles, Any]:
-    """Titles by row, and which rows were named; called: what the column of ids may be called."""
+    """Titles by row, and which rows were named; `called`: possible names of the column of ids."""
     where = place_of(called[0])
     ids, titles, columns = _columns(given, called, where)
     rows = _rows(labels, ids, where.at(columns[0]))
@@ -139,13 +136,13 @@ def _aligned(labels: Labels, given: Any, called: Sequence[str]) -> tuple[Titles,
         raise DataError(
             f"{quoted(ids[first])} has two titles, {_shown(titles[first])} and {_shown(titles[second])}.",
             location=replace(where.at(columns[0]), rows=(first, second)),
-            hint="An entity has one title; remove one of the rows.",
+            hint="Remove one of the rows.",
         )
     return Titles(labels, titles.gather(gaps(at)).alias("title")), at >= 0
 
 
 def place_of(axis: str) -> TableLocation:
-    """Where titles of an axis are, in errors."""
+    """Location of the titles of an axis, in errors."""
     return TableLocation(f"titles of {axis}")
 
 
@@ -156,7 +153,7 @@ def _shown(title: str | None) -> str:
 def _columns(
     given: Any, called: Sequence[str], where: TableLocation
 ) -> tuple["pl.Series", "pl.Series", tuple[Any, Any]]:
-    """Ids and titles of equal length, and the names of their columns where there are any."""
+    """Ids and titles of equal length, and the names of their columns, if any."""
     import polars as pl
 
     refuse_in_fork(f"{where.name}, a table")
@@ -168,7 +165,7 @@ def _columns(
             given = pl.DataFrame(dict(given))
         except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
             hint = f"Give a list of ids and one of titles, or {{{called[0]}: title, …}}."
-            raise DataError(f"the dict is no table: {error}.", location=where, hint=hint) from None
+            raise DataError(f"the dict is not a table: {error}.", location=where, hint=hint) from None
     frame = frame_of(given, where)
     id_column, title_column = choose_columns(frame.columns, called, where)
     ids = label_series(frame.get_column(id_column), where.at(id_column))
@@ -183,7 +180,7 @@ def _is_column(value: Any) -> bool:
 def choose_columns(
     columns: Sequence[Any], called: Sequence[str], where: TableLocation, id: str | None = None, title: str | None = None
 ) -> tuple[Any, Any]:
-    """Which columns hold ids and titles; id, title: where somebody said."""
+    """Columns of ids and titles; `id`, `title`: chosen by the caller."""
     for column in (id, title):
         if column is not None and column not in columns:
             have = ", ".join(map(quoted, columns)) or "none"
@@ -191,17 +188,17 @@ def choose_columns(
                 f"there is no column {quoted(column)}; the table has {have}.",
                 location=where,
                 actual=column,
-                hint=f"{suggestion(column, columns)}Name one that is there.",
+                hint=f"{suggestion(column, columns)}Choose one of these columns.",
             )
     free = [column for column in columns if column != title]
     ids = id if id is not None else next((c for c in called if c in free), free[0] if free else None)
     others = [column for column in columns if column != ids]
     if title is None:
-        title = next((word for word in WORDS if word in others), others[0] if len(others) == 1 else None)
+        title = next((word for word in TITLE_COLUMNS if word in others), others[0] if len(others) == 1 else None)
     if title is None or ids is None:
         have = ", ".join(map(quoted, columns)) or "none"
         raise DataError(
-            f"which column holds the titles is not clear; the table has {have}.",
+            f"the column of titles is unknown; the table has {have}.",
             location=where,
             hint=f"{_saying(called[0])}.",
         )
@@ -209,12 +206,12 @@ def choose_columns(
 
 
 def _saying(axis: str) -> str:
-    """How it is said which columns are meant."""
-    return f"Give a table with the columns {axis} and title, or name its columns: `id`, `title`"
+    """How to choose the columns, for a hint."""
+    return f"Give a table with the columns {axis} and title, or set its columns with `id` and `title`"
 
 
 def _text(titles: "pl.Series", where: TableLocation) -> "pl.Series":
-    """Titles as text; what is empty is none."""
+    """Titles as text; empty ones are null."""
     import polars as pl
 
     if titles.dtype in (pl.Categorical, pl.Enum):
@@ -224,15 +221,17 @@ def _text(titles: "pl.Series", where: TableLocation) -> "pl.Series":
     if titles.dtype != pl.String:
         row = int(titles.is_not_null().arg_max() or 0)
         raise DataError(
-            f"titles are text, got {quoted(titles[row])}." if len(titles) else f"titles are text, got {titles.dtype}.",
+            f"titles must be text, got {quoted(titles[row])}."
+            if len(titles)
+            else f"titles must be text, got {titles.dtype}.",
             location=where.at(row=row) if len(titles) else where,
-            hint="Name another column, or convert it to text.",
+            hint="Choose another column, or convert it to text.",
         )
     return titles.set(titles == "", None)
 
 
 def _rows(labels: Labels, ids: "pl.Series", where: TableLocation) -> Any:
-    """The rows of ids, −1 for those that no entity has; refuse ids of which none is known."""
+    """Rows of ids, −1 for unknown ones; refuses ids of which none is known."""
     if len(ids) and kind(ids) != kind(labels.names):
         convert = TEXT if kind(labels.names) == "strings" else f"Convert them to {kind(labels.names)}"
         raise DataError(
@@ -240,13 +239,13 @@ def _rows(labels: Labels, ids: "pl.Series", where: TableLocation) -> Any:
             f"such as {quoted(labels.names[0])}.",
             location=where,
             actual=ids[0],
-            hint=f"{convert}, or name another column of ids.",
+            hint=f"{convert}, or choose another column of ids.",
         )
     rows = labels.encode(ids, where=where, unknown="mark")
     if not (rows >= 0).any():
         raise DataError(
             f"no id is an entity of axis {labels.axis}, which has {listed(labels.names)}; the ids are {listed(ids)}.",
             location=where,
-            hint="Name the column of ids, or give titles of these entities.",
+            hint="Choose the column of ids with `id`, or give titles of these entities.",
         )
     return rows

@@ -1,4 +1,4 @@
-"""From data to figures: hide a part of the links, fit the rest, and measure how well the hidden are predicted."""
+"""Evaluation: train–test splits, leakage, metrics with standard errors, comparison of fits."""
 
 from plait.evaluation.comparison import Comparison, compare
 from plait.evaluation.evaluator import Metrics, evaluate

@@ -1,12 +1,10 @@
-"""What `plait.compare` gives: the metrics of several fits, and their differences.
-
-`plait.compare`: several fits on the same test, and how sure one can be of their differences.
-"""
+"""Comparison of several fits on one test set: `plait.compare`, with standard errors of paired differences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from plait.data.sources.tables import as_kind
 from plait.errors import LeakWarning, ParameterError, suggestion, warn_of
 from plait.evaluation.estimates import Estimate, norm
 from plait.evaluation.evaluator import UNSEEN, Metrics, error, report, shown
@@ -17,7 +15,7 @@ from plait.progress import counting
 from plait.rendering.document import Document, Note, Table
 
 if TYPE_CHECKING:
-    import polars as pl
+    from narwhals.stable.v2.typing import IntoDataFrame
 
     from plait.result import Fit
 
@@ -33,8 +31,27 @@ class Difference(NamedTuple):
 class Comparison(Mapping[str, Metrics]):
     """Metrics of several fits by name: ``comparison["Tucker"]["roc_auc"]``.
 
-    against: the name of the fit that the others are compared with. differences: by the name of each other fit and of
-    the figure, the difference and its standard error: ``comparison.differences["Tucker"]["roc_auc"]``.
+    Attributes
+    ----------
+    metrics : dict of str to Metrics
+        Metrics of each fit.
+    differences : dict of str to dict
+        Difference of each metric from the reference fit, with ``value`` and ``error``:
+        ``differences["Tucker"]["roc_auc"]``.
+    against : str
+        Name of the reference fit.
+    notes : tuple of str
+        Remarks on the metrics.
+    table : table
+        All metrics.
+
+    Examples
+    --------
+    >>> fits = {"rank 2": plait.fit(model, train, **quick)}
+    >>> fits["rank 1"] = plait.fit(model, train, **quick | {"rank": 1})
+    >>> comparison = plait.compare(fits, "visits", test)
+    >>> comparison.against
+    'rank 2'
     """
 
     metrics: Mapping[str, Metrics]
@@ -51,8 +68,12 @@ class Comparison(Mapping[str, Metrics]):
         return len(self.metrics)
 
     @property
-    def table(self) -> "pl.DataFrame":
-        """A row for each figure of each fit: fit, figure, value, error, difference, difference_error."""
+    def table(self) -> "IntoDataFrame":
+        """Table with one row per fit and metric.
+
+        The columns are ``fit``, ``figure``, ``value``, ``error``, ``difference`` and
+        ``difference_error``.
+        """
         import polars as pl
 
         kinds = {"fit": pl.String, "figure": pl.String} | dict.fromkeys(
@@ -64,10 +85,23 @@ class Comparison(Mapping[str, Metrics]):
             for name, own in self.metrics.items()
             for figure, value in own.items()
         ]
-        return pl.DataFrame(rows, kinds, orient="row")
+        return as_kind(pl.DataFrame(rows, kinds, orient="row"), self.metrics[self.against].kind)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in plain types, for JSON: against, fits (as of Metrics), differences (difference and error)."""
+        """Return the comparison in types that JSON can hold.
+
+        Returns
+        -------
+        dict
+            ``against``, ``fits`` (as `Metrics.to_dict`) and ``differences``.
+
+        Examples
+        --------
+        >>> fits = {"rank 2": plait.fit(model, train, **quick)}
+        >>> fits["rank 1"] = plait.fit(model, train, **quick | {"rank": 1})
+        >>> sorted(plait.compare(fits, "visits", test).to_dict())
+        ['against', 'differences', 'fits']
+        """
         return {
             "against": self.against,
             "fits": {name: own.to_dict() for name, own in self.metrics.items()},
@@ -97,7 +131,7 @@ class Comparison(Mapping[str, Metrics]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be known of the figures, each note once; of one fit alone with its name."""
+        """Remarks on the metrics; a remark on one fit starts with its name."""
         said = {note: [name for name, own in self.metrics.items() if note in own.notes] for note in self._all_notes()}
         return tuple(note if len(names) == len(self) else f"{', '.join(names)}: {note}" for note, names in said.items())
 
@@ -108,7 +142,7 @@ class Comparison(Mapping[str, Metrics]):
         return f"{self.metrics[self.against].title()}; differences from {self.against} ± their standard errors"
 
     def _cells(self) -> list[list[str]]:
-        """The table that is printed: its head, and a row for each figure."""
+        """The printed table: its head, and a row for each figure."""
         others = [name for name in self.metrics if name != self.against]
         figures = dict.fromkeys(figure for name in (self.against, *others) for figure in self.metrics[name])
         head = ["", self.against]
@@ -147,15 +181,64 @@ def compare(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Comparison:
-    """Measure fits by the same test, side by side: ``plait.compare({"CP": fit, "Tucker": other}, "visits", test)``.
+    """Evaluate several fits on the same test, with errors of their differences.
 
-    Figures and options are those of `plait.evaluate`. All fits are asked the same: the same cells, the same queries,
-    the same drawn non-links; a link that one of them knows is a known one for all. So what is hard for one is hard for
-    the other, and a difference has a smaller standard error than the figures themselves: it is made from the
-    differences unit by unit. against: the fit that the others are compared with, the first unless told.
+    Parameters
+    ----------
+    fits : dict of str to Fit
+        Two or more fits by name. They must agree in the relation's indices and likelihood.
+    relation : str
+        Name of the relation.
+    test : table or Relation
+        The cells, as for `evaluate`.
+    against : str, default None
+        Name of the reference fit; the first by default.
+    score : one of "mean", "probability", "rate", default "mean"
+        Column of `Fit.predict` that ranks cells.
+    target : bool, str or sequence of str, default None
+        Index whose entities are ranked, as for `evaluate`.
+    k : int or sequence of int, default None
+        Cut-offs of the metrics at k; requires ``target``.
+    negatives : int, default None
+        Number of sampled non-links per test link, as for `evaluate`.
+    known : table or list of tables, default None
+        Further known links, as for `evaluate`.
+    seed : int, default 0
+        Random seed of the sampled non-links.
+    progress : bool or None, default None
+        Whether to show a bar. ``None`` shows it on a terminal.
 
-    The fits may differ in everything but the relation: its indices and its likelihood. Candidates are the entities of
-    the fit that knows the fewest; every other fit must know these, too.
+    Returns
+    -------
+    Comparison
+        Metrics of each fit, and their differences from the reference.
+
+    Raises
+    ------
+    plait.errors.ParameterError
+        If there are fewer than two fits, or they have different relations.
+    plait.errors.DataError
+        If the test cannot be read.
+
+    Warns
+    -----
+    plait.errors.LeakWarning
+        If the test contains links of the training data of a fit.
+
+    Notes
+    -----
+    All fits answer the same questions: the same cells, queries and sampled non-links. A link
+    that one fit knows is known for all. The standard error of a difference is computed from
+    paired differences, and is smaller than those of the metrics. Candidates are the entities
+    of the fit with the fewest; all other fits must know these.
+
+    Examples
+    --------
+    >>> fits = {"rank 2": plait.fit(model, train, **quick)}
+    >>> fits["rank 1"] = plait.fit(model, train, **quick | {"rank": 1})
+    >>> comparison = plait.compare(fits, "visits", test)
+    >>> sorted(comparison)
+    ['rank 1', 'rank 2']
     """
     against = _check(fits, relation, against)
     options = TestOptions(score, target, k, negatives, known, seed)
@@ -176,7 +259,7 @@ def compare(
 
 
 def _differences(measured: Measured, against: Measured) -> dict[str, Difference]:
-    """Of all figures that both have."""
+    """Differences of all figures that both have."""
     return {
         name: _difference(figure, against.found[name])
         for name, figure in measured.found.items()
@@ -190,18 +273,18 @@ def _difference(figure: Estimate, against: Estimate) -> Difference:
 
 
 def _check(fits: Any, relation: str, against: str | None) -> str:
-    """Fits that can be compared; the name of the one that the others are compared with."""
+    """Check that fits are comparable; return the name of the reference."""
     if not isinstance(fits, Mapping) or len(fits) < 2:
         what = f"{len(fits)}" if isinstance(fits, Mapping) else type(fits).__name__
         raise ParameterError(
-            f"fits must be two fits or more by name, got {what}.",
-            hint='Give {"CP": fit, "Tucker": other}.',
+            f"`fits` must be a dict of at least two fits, got {what}.",
+            hint='Example: {"CP": fit, "Tucker": other}.',
         )
     names = [str(name) for name in fits]
     if against is not None and against not in fits:
         raise ParameterError(
-            f"`against` is {against!r}, which is none of the fits.",
-            hint=f"{suggestion(against, names)}They are {', '.join(names)}.",
+            f"`against` must be the name of a fit, got {against!r}.",
+            hint=f"{suggestion(against, names)}The fits are {', '.join(names)}.",
         )
     first, *others = fits.items()
     wanted = first[1].model.equation(relation).indices, first[1].likelihood[relation]
@@ -209,8 +292,8 @@ def _check(fits: Any, relation: str, against: str | None) -> str:
         got = fit.model.equation(relation).indices, fit.likelihood[relation]
         if got != wanted:
             raise ParameterError(
-                f"fits: {relation} is {_described(*wanted)} in {first[0]!r}, but {_described(*got)} in {name!r}.",
-                hint="Compare fits of the same relation.",
+                f"`fits`: {relation} is {_described(*wanted)} in {first[0]!r}, but {_described(*got)} in {name!r}.",
+                hint="Compare fits with the same relation.",
             )
     return names[0] if against is None else against
 

@@ -1,8 +1,8 @@
-"""A figure of merit with what each unit of the test adds to its deviation from the truth.
+"""Estimates: a metric with the influence of each unit of the test set, for standard errors.
 
-The units of a test (cells, links with their drawn non-links, queries) are taken as drawn at random. To first order a
-figure misses what infinitely many units would give by the sum of one share each, so its variance is Σ share²; and that
-of a difference between two fits on the same units is Σ (share − share')², whatever the figure. Shares add up to 0.
+Units (cells, links with their drawn negatives, queries) are taken as independent draws. To first order the error of a
+metric is a sum of one share per unit, so its variance is Σ share², and that of a difference between two fits on the
+same units is Σ (share − share')². Shares add up to 0.
 """
 
 import math
@@ -19,29 +19,29 @@ NONE = np.zeros(0)
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A value, and the shares (units,) of its deviation; none where too few units say how they vary."""
+    """A value, and the shares (n_units,) of its error; empty where there are too few units."""
 
     value: float
     shares: Array
 
     @property
     def error(self) -> float | None:
-        """The standard error."""
+        """Standard error."""
         return norm(self.shares) if len(self.shares) else None
 
     def by_unit(self, unit: Rows) -> "Estimate":
-        """The same where some units belong together: unit (units,) numbers what is independent."""
+        """The estimate for grouped units; `unit` (n_units,): number of the independent group."""
         return Estimate(self.value, np.bincount(unit, self.shares).astype(np.float64)) if len(self.shares) else self
 
 
 def norm(shares: Array) -> float:
-    """√ Σ share²; in units of the largest, for EM may predict 1e200."""
+    """√ Σ share², scaled by the largest, as EM may predict 1e200."""
     unit = float(np.max(np.abs(shares), initial=0.0))
     return unit * math.sqrt(np.sum((shares / unit) ** 2)) if unit > 0 else 0.0
 
 
 def mean(values: Array) -> Estimate:
-    """The mean over units (n,); its error is sd/√n."""
+    """Mean over units (n,); its error is sd/√n."""
     return Estimate(float(np.mean(values)), _shares(values))
 
 
@@ -59,14 +59,12 @@ def root_mean_square(values: Array, predicted: Array) -> Estimate:
 
 def roc_auc(link: Flags, score: Array) -> Estimate:
     """Area under the ROC curve; its variance is that of DeLong, DeLong & Clarke-Pearson (1988)."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(score)
+    ranks = metrics.mean_ranks(score)
     shares = np.zeros(len(link))
     sizes = np.count_nonzero(~link), np.count_nonzero(link)
     for kind, others in zip((link, ~link), sizes):
         # How many of the other kind are below, ties counting half.
-        own = _shares((ranks[kind] - rankdata(score[kind])) / others)
+        own = _shares((ranks[kind] - metrics.mean_ranks(score[kind])) / others)
         if not len(own):
             return Estimate(metrics.roc_auc(link, score), NONE)
         shares[kind] = own if kind is link else -own
@@ -74,24 +72,25 @@ def roc_auc(link: Flags, score: Array) -> Estimate:
 
 
 def average_precision(link: Flags, score: Array) -> Estimate:
-    """Average precision, given how many links and non-links there are.
+    """Average precision, given the numbers of links and negatives.
 
-    It is the mean over links of T/(T + F), T and F counting links and non-links at or above the link. A link's share is
-    its own term, and what it adds to T of the terms of links at or below it, T/(T + F)² · ∂: a non-link the same of F.
+    It is the mean over links of T/(T + F), with T and F the numbers of links and negatives at or above the link. The
+    share of a link is its own term, and its contribution to T in the terms of links at or below it, T/(T + F)² · ∂;
+    that of a negative is its contribution to F.
     """
     value, links = metrics.average_precision(link, score), int(np.count_nonzero(link))
     if min(links, len(link) - links) < 2:
         return Estimate(value, NONE)
     order = np.argsort(-score, kind="stable")
     down, hit = score[order], link[order]
-    # The last place of each unit's tie: all of a tie stand at or above one another.
+    # The last position of each unit's tie: tied units are at or above one another.
     last = np.flatnonzero(np.append(np.diff(down) != 0, True))
     first = np.append(0, last[:-1] + 1)
     tie = np.repeat(np.arange(len(last)), last - first + 1)
     T = np.cumsum(hit)[last].astype(np.float64)
     F = last + 1 - T
     found = np.diff(T, prepend=0.0)
-    # Σ over the links at or below a unit, which are those whose T or F it is part of.
+    # Σ over the links at or below a unit, to whose T or F it contributes.
     more_T = np.cumsum((found * F / (T + F) ** 2)[::-1])[::-1][tie]
     more_F = np.cumsum((found * T / (T + F) ** 2)[::-1])[::-1][tie]
     effect = np.where(hit, (T / (T + F))[tie] + more_T, -more_F)
@@ -102,13 +101,13 @@ def average_precision(link: Flags, score: Array) -> Estimate:
 
 
 def calibration_error(bins: "metrics.Calibration", link: Flags, probability: Array) -> Estimate:
-    """Expected calibration error: the mean over cells of (probability − link), signed as in all of its bin."""
+    """Expected calibration error: the mean over cells of (probability − link), signed as in its bin."""
     sign = np.sign(bins.predicted - bins.observed)[bins.place]
     return Estimate(bins.error, _shares(sign * (probability - link)))
 
 
 def together(figures: Sequence[Estimate]) -> Estimate:
-    """The mean of figures on the same units, one after the other: of n units each."""
+    """Mean of estimates on different units of equal number."""
     value = float(np.mean([figure.value for figure in figures]))
     if not all(len(figure.shares) for figure in figures):
         return Estimate(value, NONE)
@@ -116,6 +115,6 @@ def together(figures: Sequence[Estimate]) -> Estimate:
 
 
 def _shares(values: Array) -> Array:
-    """Shares (n,) of the mean over values (n,): their squares add up to the variance of the mean, unbiased."""
+    """Shares (n,) of the mean of values (n,): their squares add up to the unbiased variance of the mean."""
     n = len(values)
     return (values - np.mean(values)) / math.sqrt(n * (n - 1.0)) if n > 1 else NONE

@@ -1,14 +1,12 @@
-"""What `plait.evaluate` gives: figures by name, how well probabilities are calibrated, and what is to be known.
-
-`plait.evaluate`: how well a fit predicts cells that it has not seen.
-"""
+"""Evaluation of a fit on held-out cells: `plait.evaluate` and its `Metrics`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from plait.errors import LeakWarning, warn_of
-from plait.evaluation.measure import Measured, measure, measure_popularity
+from plait.data.sources.tables import POLARS, as_kind
+from plait.errors import LeakWarning, UnknownNameError, warn_of
+from plait.evaluation.measure import Measured, PopularityScorer, measure
 from plait.evaluation.protocol import EvaluationProtocol, TestOptions, build_protocol, check_options
 from plait.evaluation.scorer import Scorer
 from plait.progress import counting
@@ -16,40 +14,106 @@ from plait.rendering.document import Block, Document, Note, Table
 
 if TYPE_CHECKING:
     import polars as pl
+    from narwhals.stable.v2.typing import IntoDataFrame
 
     from plait.plotting.plots import MetricsPlot
     from plait.result import Fit
 
 CALIBRATION = ("bin", "cells", "predicted", "observed")
+# Metrics of the summary, each with what stands in for it where the test has no zeros.
+SUMMARY = (
+    ("average_precision", "average_precision_uniform"),
+    ("roc_auc", "roc_auc_uniform"),
+    ("mrr",),
+    ("calibration_error",),
+    ("log_likelihood", "log_likelihood_links"),
+)
+LISTS = ("recall_at_", "precision_at_", "ndcg_at_", "map_at_")  # in the summary if `k` is given
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Metrics(Mapping[str, float]):
-    """Figures by name; ``metrics["roc_auc"]``. What each means, `plait.evaluate` says.
+    """Metrics of a fit on a test, by name: ``metrics["roc_auc"]``.
 
-    calibration: a polars table with the columns bin, cells, predicted (mean probability), observed (share of links),
-    lower and upper (the ends of the bin) and error (standard error of observed). roc: the ROC curve, with the columns
-    false_positive_rate, true_positive_rate and error, the standard error of the latter. precision_recall: recall,
-    precision and error, the standard error of precision. Both have 500 points at most, and are those of `roc_auc` and
-    `average_precision`. baseline: the Metrics of popularity on the same test, with these two figures and curves alone.
-    All are None where the test has no zeros.
+    A metric that the test cannot determine is absent, and ``notes`` says why.
 
-    links, zeros: rows of the test. notes: sentences on what is not among the figures and why, and on what they must not
-    be taken for. errors: standard errors by the names of the figures, where the test tells them.
+    Attributes
+    ----------
+    relation : str
+        Name of the relation.
+    links, zeros : int
+        Number of links and zeros in the test.
+    errors : dict of str to float
+        Standard errors of the metrics, by name.
+    notes : tuple of str
+        Remarks on the metrics.
+    calibration : table or None
+        Bins of predicted probabilities: ``bin``, ``cells``, ``predicted``, ``observed``,
+        ``lower``, ``upper`` and ``error``. ``None`` without zeros.
+    roc : table or None
+        ROC curve: ``false_positive_rate``, ``true_positive_rate`` and ``error``.
+    precision_recall : table or None
+        Precision-recall curve: ``recall``, ``precision`` and ``error``.
+    baseline : Metrics or None
+        Metrics and curves of the popularity baseline on the same test; no calibration curve.
+    figures : dict of str to float
+        The metrics.
+    plot : MetricsPlot
+        Charts.
+
+    Examples
+    --------
+    >>> metrics = plait.evaluate(plait.fit(model, train, **quick), "visits", test)
+    >>> metrics.links, metrics.zeros
+    (6, 2)
+    >>> sorted(metrics.errors)[:2]
+    ['average_precision', 'brier']
     """
 
     figures: Mapping[str, float]
     relation: str
     links: int
     zeros: int
-    calibration: "pl.DataFrame | None" = None
     notes: tuple[str, ...] = ()
     errors: Mapping[str, float] = field(default_factory=dict)
-    roc: "pl.DataFrame | None" = None
-    precision_recall: "pl.DataFrame | None" = None
     baseline: "Metrics | None" = None
+    curves: "Mapping[str, pl.DataFrame]" = field(default_factory=dict)
+    kind: str = POLARS
+
+    @property
+    def calibration(self) -> "IntoDataFrame | None":
+        """Predicted and observed shares of links in 15 bins; ``None`` without zeros.
+
+        The columns are ``bin``, ``cells``, ``predicted`` (mean probability), ``observed`` (share of
+        links), ``lower`` and ``upper`` (ends of the bin) and ``error`` (standard error of
+        ``observed``).
+        """
+        return self._table("calibration")
+
+    @property
+    def roc(self) -> "IntoDataFrame | None":
+        """ROC curve; ``None`` without zeros.
+
+        The columns are ``false_positive_rate``, ``true_positive_rate`` and its standard error,
+        ``error``. The curve has at most 500 points.
+        """
+        return self._table("roc")
+
+    @property
+    def precision_recall(self) -> "IntoDataFrame | None":
+        """Precision-recall curve; ``None`` without zeros.
+
+        The columns are ``recall``, ``precision`` and its standard error, ``error``. The curve has
+        at most 500 points.
+        """
+        return self._table("precision_recall")
+
+    def _table(self, name: str) -> "IntoDataFrame | None":
+        return as_kind(self.curves[name], self.kind) if name in self.curves else None
 
     def __getitem__(self, name: str) -> float:
+        if name not in self.figures:
+            raise UnknownNameError.of("metric", name, self.figures)
         return self.figures[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -59,28 +123,65 @@ class Metrics(Mapping[str, float]):
         return len(self.figures)
 
     def to_dict(self) -> dict[str, Any]:
-        """In plain types, for JSON: relation, links, zeros, metrics, errors, calibration (rows), notes; no curves."""
-        rows = None if self.calibration is None else self.calibration.to_dicts()
+        """Return the metrics in types that JSON can hold.
+
+        Returns
+        -------
+        dict
+            ``relation``, ``links``, ``zeros``, ``metrics``, ``errors``, ``calibration``,
+            ``popularity`` and ``notes``. The curves are not included.
+
+        Examples
+        --------
+        >>> metrics = plait.evaluate(plait.fit(model, train, **quick), "visits", test)
+        >>> metrics.to_dict()["relation"]
+        'visits'
+        """
+        bins = self.curves.get("calibration")
         return {
             "relation": self.relation,
             "links": self.links,
             "zeros": self.zeros,
             "metrics": dict(self.figures),
             "errors": dict(self.errors),
-            "calibration": rows,
+            "calibration": None if bins is None else bins.to_dicts(),
+            "popularity": None if self.baseline is None else dict(self.baseline.figures),
             "notes": list(self.notes),
         }
 
     @property
     def plot(self) -> "MetricsPlot":
-        """Charts by name, each an Altair chart (`pip install 'tensorplait[report]'`): calibration, roc,
-        precision_recall."""
+        """Charts: ``calibration``, ``roc`` and ``precision_recall``.
+
+        Requires ``pip install 'tensorplait[report]'``.
+        """
         from plait.plotting.plots import MetricsPlot
 
         return MetricsPlot(self)
 
     def __repr__(self) -> str:
         return str(self)
+
+    def table(self) -> "IntoDataFrame":
+        """Return all metrics, one per row, next to those of popularity.
+
+        Returns
+        -------
+        table
+            Columns ``metric``, ``value``, ``error`` (standard error) and ``popularity``.
+
+        Examples
+        --------
+        >>> metrics = plait.evaluate(plait.fit(model, train, **quick), "visits", test)
+        >>> metrics.table().columns
+        ['metric', 'value', 'error', 'popularity']
+        """
+        import polars as pl
+
+        other = {} if self.baseline is None else self.baseline.figures
+        rows = [(name, value, self.errors.get(name), other.get(name)) for name, value in self.figures.items()]
+        kinds = {"metric": pl.String, "value": pl.Float64, "error": pl.Float64, "popularity": pl.Float64}
+        return as_kind(pl.DataFrame(rows, kinds, orient="row"), self.kind)
 
     def __str__(self) -> str:
         from plait.rendering.text import render
@@ -92,21 +193,39 @@ class Metrics(Mapping[str, float]):
 
         return render(self.describe())
 
-    def describe(self) -> Document:
-        """What is shown of them."""
+    def describe(self, *, every: bool = False) -> Document:
+        """The summary as a document, or every metric with the bins of the calibration."""
         from plait.plotting.pictures import calibration
 
-        rows = [(name, shown(figure), error(self.errors.get(name))) for name, figure in self.figures.items()]
-        blocks: list[Block] = [Table(("figure", "", "± se"), rows)]
-        if self.calibration is not None:
-            blocks.append(Table(CALIBRATION, self.calibration.select(CALIBRATION).rows(), "Calibration"))
+        brief = [name for names in SUMMARY for name in names if name in self.figures]
+        brief += [name for name in self.figures if name.startswith(LISTS) and "[" not in name]
+        chosen = list(self.figures) if every or not brief else brief
+        blocks: list[Block] = [figure_table(self, chosen)]
+        bins = self.curves.get("calibration")
+        if bins is not None and every:
+            blocks.append(Table(CALIBRATION, bins.select(CALIBRATION).rows(), "Calibration"))
+        if bins is not None:
             blocks.append(calibration(self))
-        return Document(self.title(), (*blocks, *map(Note, self.notes)), self.to_dict())
+        notes = list(self.notes)
+        if len(chosen) < len(self.figures):
+            notes.append(f"all {len(self.figures)} metrics: `metrics.table()`, on the command line `--all`")
+        return Document(self.title(), (*blocks, *map(Note, notes)), self.to_dict())
 
     def title(self) -> str:
         """The relation, and what the test has of links and zeros."""
         links, zeros = ("" if count == 1 else "s" for count in (self.links, self.zeros))
         return f"{self.relation}: {self.links:,} test link{links}, {self.zeros:,} test zero{zeros}"
+
+
+def figure_table(metrics: Metrics, names: Sequence[str]) -> Table:
+    """Some metrics with their standard errors, next to those of popularity."""
+    other = None if metrics.baseline is None else metrics.baseline.figures
+    head = ("metric", "this fit", "± se", *(() if other is None else ("popularity",)))
+    rows = []
+    for name in names:
+        beside = () if other is None else (shown(other[name]) if name in other else "–",)
+        rows.append((name, shown(metrics[name]), error(metrics.errors.get(name)), *beside))
+    return Table(head, rows)
 
 
 def shown(figure: float) -> str:
@@ -115,11 +234,11 @@ def shown(figure: float) -> str:
 
 
 def error(of_figure: float | None) -> str:
-    """A standard error behind its figure, if there is one."""
+    """A standard error after its figure, if there is one."""
     return "" if of_figure is None else f"± {shown(of_figure)}"
 
 
-UNSEEN = "Test by links that it has not seen, such as plait.train_test_split sets aside."
+UNSEEN = "Use held-out links as a test, such as those of plait.train_test_split."
 
 
 def evaluate(
@@ -135,58 +254,92 @@ def evaluate(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Metrics:
-    """Measure how well a fit predicts the cells of a test, such as that of `plait.train_test_split`.
+    """Measure how well a fit predicts held-out cells.
 
-    test: a table with a column for each index and one of values, named as the indices and `value`, or as the data of
-    the fit named them; without a column of values every row is a link, and then no other column may be there. Or a
-    `plait.Relation` that says more: columns, value, duplicates, an array (NaN is not tested), and by missing or hidden
-    what is not tested; a weight is refused. Only listed cells are tested. A link is a value over 0. score: what cells
-    are ranked by: "mean", "probability" or "rate" of `fit.predict`.
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    relation : str
+        Name of the relation.
+    test : table or Relation
+        The cells, as `plait.train_test_split` returns them: one column per index, and
+        ``value``. Without values every row is a link. A `Relation` may set ``columns``,
+        ``value``, ``duplicates``, ``missing`` and ``hidden``.
+    score : one of "mean", "probability", "rate", default "mean"
+        Column of `Fit.predict` that ranks cells.
+    target : bool, str or sequence of str, default None
+        Index whose entities are ranked for each test link, or ``True`` for every index.
+    k : int or sequence of int, default None
+        Cut-offs of the metrics at k; requires ``target``.
+    negatives : int, default None
+        Number of sampled non-links per test link. The default is 1 for a test without zeros
+        and 0 otherwise.
+    known : table or list of tables, default None
+        Further known links, such as those of a validation set. They are not ranked and not
+        sampled.
+    seed : int, default 0
+        Random seed of the sampled non-links.
+    progress : bool or None, default None
+        Whether to show a bar while links are ranked. ``None`` shows it on a terminal.
 
-    With zeros in the test, over its cells:
+    Returns
+    -------
+    Metrics
+        The metrics by name, with standard errors, calibration, curves and a baseline.
 
-    - roc_auc, average_precision: of the scores, as scikit-learn defines them.
-    - roc_auc_within_artist, average_precision_within_artist, …: the same inside each query, everything but the artist
-      given; the mean over the queries with both links and zeros.
-    - log_likelihood: mean over cells of the log predictive probability of the value, log_likelihood_sum their sum.
-      Bernoulli: log p or log(1 − p). Poisson: the same for 0, and for counts the negative binomial of the predictive
-      moments, given that it is a link (the Poisson distribution for EM and MAP, whose rates are certain).
-    - brier: mean of (P(x > 0) − link)². rmse, mae: of the mean against the value.
-    - calibration_error: mean |predicted − observed| over the bins of `metrics.calibration`, weighted by their cells:
-      15 bins of equal numbers of cells, in the order of their probabilities; equal probabilities stay in one bin.
-    - `metrics.roc` and `metrics.precision_recall` are the curves, `metrics.baseline` the figures and curves of
-      popularity, the product of the numbers of known links of a cell's entities: what a model must beat.
+    Raises
+    ------
+    plait.errors.DataError
+        If the test cannot be read, lists a cell twice, or has unknown entities.
+    plait.errors.ParameterError
+        If an option is wrong.
 
-    Without zeros, non-links are drawn among the cells that are no known or tested links and that no rule closes (see
-    `Fit.top`), of entities that have such a link: roc_auc_uniform and average_precision_uniform from all these cells;
-    roc_auc_corrupt_artist, … by replacing that entity of a test link, and roc_auc_corrupt_within_artist, … inside each
-    query. These are different questions, and precision depends on how many are drawn: `negatives` for each link, 1
-    unless told. If it is told, non-links are drawn beside the zeros of the test too, and 0 draws none. Probabilities
-    are not judged by such a mixture: log_likelihood_links, rmse_links and mae_links are over the test links alone.
+    Warns
+    -----
+    plait.errors.LeakWarning
+        If the test contains links of the training data.
 
-    target: an index, several, or True for all of them. Every test link is ranked among all entities of that index, the
-    other entities given: mrr, hits_at_1, hits_at_3, hits_at_10, mean_rank, where other known links of the fit, other
-    test links and closed cells do not count (filtered), and the same _raw, where they do. Ties have their expected
-    rank, the mean of the best and worst. Several indices: mrr[tail] and so on for each, and over all of them.
+    Notes
+    -----
+    With zeros in the test:
 
-    k: how many of the first to look at, with `target`; several are allowed. A query is everything of a test link but
-    the entity on that index, and all test links that share it are relevant; the candidates are all entities of the
-    index but those of known links and closed cells. The mean over queries of recall_at_10: the share of the relevant
-    that are among the first 10. precision_at_10: the share of 10 that is relevant. ndcg_at_10: Σ 1/log₂(1 + place) over
-    the relevant, over its largest possible value. map_at_10: the precision at each of the relevant among the first 10,
-    added up, over the largest possible number of them. Of ties, the expected value over all their orders.
+    - ``roc_auc``, ``average_precision``: over all cells. ``…_within_user``: the mean over
+      queries, each with all other indices fixed.
+    - ``log_likelihood``, ``log_likelihood_sum``: mean and sum of the log predictive
+      probability of the values.
+    - ``brier``: mean squared error of the probability of a link. ``rmse``, ``mae``: errors of
+      the mean.
+    - ``calibration_error``: mean difference of predicted and observed shares over 15 bins of
+      equal size.
 
-    known: a table of further links, or several, that are no news though the fit has not seen them, such as those of a
-    validation set: they are left out of rankings and never drawn as non-links. Columns as in a test; rows of value 0
-    say nothing, and so do names that the fit does not know.
+    Without zeros, non-links are sampled from cells that are neither known nor tested:
 
-    `metrics.errors` has the standard errors of the figures, where a test of more than one unit tells them: the units
-    (cells, links, queries) are taken as drawn at random, the fit as given. seed: of what is drawn. progress: whether
-    to show a bar while links are ranked; None: on a terminal, where it takes long.
+    - ``roc_auc_uniform``, ``average_precision_uniform``: sampled from all such cells.
+    - ``…_corrupt_user``: sampled by replacing the user of a test link.
+      ``…_corrupt_within_user``: the same inside each query.
+    - ``log_likelihood_links``, ``rmse_links``, ``mae_links``: over the test links only.
 
-    A figure that cannot be had is left out, and `metrics.notes` says why. Test links that the fit knows are measured
-    like others, but noted and warned of (`LeakWarning`): predicting them is no feat. Of zeros a fit does not remember
-    which it has seen. A cell stands in the test once.
+    With ``target``, each test link is ranked among all entities of the index:
+
+    - ``mrr``, ``hits_at_1``, ``hits_at_3``, ``hits_at_10``, ``mean_rank``: filtered, that is
+      without other known and test links. ``…_raw``: unfiltered. Ties have their expected rank.
+    - with ``k``: ``recall_at_k``, ``precision_at_k``, ``ndcg_at_k``, ``map_at_k``, the means
+      over queries. Ties have their expected value over all orders.
+
+    The popularity baseline scores a cell by the product of the numbers of known links of its
+    entities. Its rate is proportional to the product of the sums of their known values plus ½,
+    scaled so that the rates of all observed cells add up to the known values.
+    Standard errors treat cells, links or queries as a random sample, and the fit as given.
+
+    Guide: <https://tensorplait.github.io/tensorplait/evaluation.html>.
+
+    Examples
+    --------
+    >>> trained = plait.fit(model, train, **quick)
+    >>> metrics = plait.evaluate(trained, "visits", test, target="place", k=2)
+    >>> "roc_auc" in metrics, "mrr" in metrics, "recall_at_2" in metrics
+    (True, True, True)
     """
     options = TestOptions(score, target, k, negatives, known, seed)
     check_options(options)
@@ -196,21 +349,22 @@ def evaluate(
         measured = measure(view, task, advance)
     if measured.seen is not None:
         warn_of([LeakWarning(f"{measured.seen}.", location=relation, hint=UNSEEN)])
-    return report(task, measured, measure_popularity(view, task))
+    popularity = measure(PopularityScorer(fit, relation, "rate"), task, lambda more: None)
+    popularity.curves.pop("calibration", None)  # charts of calibration show models alone
+    return report(task, measured, popularity)
 
 
 def report(task: EvaluationProtocol, measured: Measured, popular: Measured | None = None) -> Metrics:
-    """What has been measured, for the user; popular: what popularity makes of the same test."""
+    """Measurements as `Metrics`; `popular`: those of the popularity baseline."""
     errors = {name: figure.error for name, figure in measured.found.items()}
     return Metrics(
         figures={name: figure.value for name, figure in measured.found.items()},
         relation=task.relation,
         links=int(task.link.sum()),
         zeros=task.zeros,
-        calibration=measured.calibration,
         notes=tuple(measured.notes),
         errors={name: error for name, error in errors.items() if error is not None},
-        roc=measured.roc,
-        precision_recall=measured.precision_recall,
         baseline=None if popular is None else report(task, popular),
+        curves=measured.curves,
+        kind=task.kind,
     )

@@ -1,10 +1,10 @@
-"""Links that give a hidden link away: twins in coupled relations, and mirror images in the same one.
+"""Leakage: observed links that reveal held-out links, in coupled relations and as mirror images in the same one.
 
-Two relations are matched index by index: each index with one of the other relation on the same axis, as many as can be.
-Where a relation has several indices on one axis there are several such matches. A match says something where at least
-two indices are matched; a relation is matched with itself in every way but the obvious one, so (b, a) is a twin of
-(a, b) in follows[user, other] where other: user; in a relation without a direction it is the very same cell. A *twin*
-of a hidden link is an observed link that agrees with it on all matched indices.
+Two relations are matched index by index: as many indices as possible, each with one of the other relation on the same
+axis. Where a relation has several indices on one axis there are several matches. A match counts if it has at least two
+indices. A relation is matched with itself in every way but the identity, so (b, a) leaks (a, b) in follows[user, other]
+where other: user; in an undirected relation it is the same cell. A leak is an observed link that agrees with a held-out
+link on all matched indices.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +21,7 @@ from plait.data.observation.symmetry import orders
 from plait.data.sparse.keys import columns_of, find, pack_pair
 from plait.errors import LeakWarning, ParameterError, quoted
 from plait.evaluation.split_target import SplitTarget
+from plait.rendering.formatting import plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Leak:
-    """What one match of the split relation with another (or itself) gives away.
+    """Leaks of one match of the split relation with another (or itself).
 
-    match: index of the split relation -> index of the other. links: how many hidden links have a twin; twins: how many
-    twins they have; example: one of them, in words.
+    `match`: index of the split relation → index of the other. `links`: number of held-out links that leak; `twins`:
+    number of leaking links; `example`: one of them, in words.
     """
 
     relation: str
@@ -42,14 +43,14 @@ class Leak:
 
     @property
     def agreeing(self) -> str:
-        """The matched indices: ``user, artist`` or ``head = tail, tail = head``."""
+        """Matched indices: ``user, artist`` or ``head = tail, tail = head``."""
         if all(mine == theirs for mine, theirs in self.match.items()):
             return ", ".join(self.match)
         return ", ".join(f"{mine} = {theirs}" for mine, theirs in self.match.items())
 
 
 def find_leaks(subject: SplitTarget, links: AnyArray, hidden: Mapping[tuple[str, ...], AnyArray]) -> list[Leak]:
-    """All matches under which hidden links (n, order) have twins; hidden: all hidden cells by some of the indices."""
+    """All matches under which held-out links (n, order) leak; `hidden`: all hidden cells by index set."""
     mine, found = subject.bound, []
     for name, other in subject.data.relations.items():
         left = other.cells[~links_among(other, hidden)] if name == subject.name else other.cells
@@ -68,7 +69,7 @@ def find_leaks(subject: SplitTarget, links: AnyArray, hidden: Mapping[tuple[str,
 
 
 def matches(subject: SplitTarget, name: str) -> Iterator[dict[str, str]]:
-    """The matches of the split relation with one of the relations: of at least two indices, as many as can be."""
+    """Maximal matches of the split relation with another one, of at least two indices."""
     axis = subject.data.model.axis
     mine, theirs = subject.bound.indices, subject.data.relations[name].indices
     itself = _same_cell(subject.bound) if name == subject.name else []
@@ -87,14 +88,14 @@ def matches(subject: SplitTarget, name: str) -> Iterator[dict[str, str]]:
 
 
 def _same_cell(relation: BoundRelation) -> list[dict[str, str]]:
-    """The matches of a relation with itself under which a cell is matched with itself."""
+    """Matches of a relation with itself that map each cell to itself."""
     indices = relation.indices
     ways = orders(relation.groups, len(indices))
     return [{index: indices[source] for index, source in zip(indices, way)} for way in ways]
 
 
 def has_matches(subject: SplitTarget) -> bool:
-    """Whether any relation could have a twin of a link."""
+    """Whether any relation could leak a link."""
     return any(True for name in subject.relations for _ in matches(subject, name))
 
 
@@ -135,17 +136,17 @@ def _refuse_all_hidden(subject: SplitTarget, name: str, hidden: Mapping[tuple[st
     match = next(matches(subject, name))
     raise ParameterError(
         (
-            f'`leakage="remove"` would hide all {len(other.links):,} links of {name}: each agrees '
-            f"on {', '.join(match)} with a hidden cell of {subject.name}."
+            f'`leakage="remove"` would remove all {len(other.links):,} links of {name}: each matches a '
+            f"held-out cell of {subject.name} on {', '.join(match)}."
         ),
         hint=(
-            f'Hide what the two have in common, `by={("pair", *match)!r}`, or leave them known with `leakage="ignore"`.'
+            f'Hold out the common entities with `by={("pair", *match)!r}`, or keep the links with `leakage="ignore"`.'
         ),
     )
 
 
 def leaks_table(leaks: Sequence[Leak], hide: bool) -> "pl.DataFrame":
-    """The twins as a table: relation, agree_on, hidden_links, leaks, example, removed."""
+    """Table of leaks: relation, agree_on, hidden_links, leaks, example, removed."""
     import polars as pl
 
     kinds = {"relation": pl.String, "agree_on": pl.String, "hidden_links": pl.Int64, "leaks": pl.Int64}
@@ -154,13 +155,18 @@ def leaks_table(leaks: Sequence[Leak], hide: bool) -> "pl.DataFrame":
 
 
 def leak_warning(leaks: Sequence[Leak], name: str, links: int) -> LeakWarning:
-    """One warning about all of them."""
+    """One warning about all leaks."""
     parts = [
-        f"{t.links:,} of {links:,} hidden links of {name} have a twin in {t.relation}, which agrees on {t.agreeing}: "
-        f"{t.leaks:,} links such as {t.example}."
+        (
+            f"{t.links:,} of {links:,} held-out links of {name} leak through {t.relation}: "
+            f"{plural(t.leaks, 'link')} of {t.relation} match them on {t.agreeing}, such as {t.example}."
+        )
         for t in leaks
     ]
-    hint = 'Hide them too with `leakage="remove"`, or give `leakage="ignore"` if they may be known.'
+    hint = (
+        'Remove these links from the training data with `leakage="remove"`, or set `leakage="ignore"` '
+        "if they are known at prediction time."
+    )
     return LeakWarning("\n".join(parts), hint=hint)
 
 

@@ -1,14 +1,11 @@
-"""A relation with some more cells hidden: the same observed cells otherwise, and the same names.
+"""Masking: a relation with more cells hidden or set to zero, and the same names.
 
-Hidden rows stay in the table, so that every name is still known, and are listed in `hidden=`, so that a fit does not
-look at them. Under unseen="missing" an entity that no unhidden row mentions would lose its zeros too, though they
-are not hidden: one of them is then listed as a row of 0, which changes nothing but that. So the weights M of the result
-are exactly those of the original, and 0 at the hidden cells.
+Hidden rows stay in the table, so that every name is known, and are listed in `hidden=`. Under unseen="missing" an
+entity without an unhidden row would lose its observed zeros, too; one of them is then listed as a row of 0. So the
+weights M of the result are those of the original, and 0 at the hidden cells.
 
-A relation from which some links are taken as if nobody had told of them: their cells become zeros like all others.
-
-They must not become missing cells: of all cells without a known link only these would weigh nothing, so the weights of
-an entity would tell how many hidden links it has, and a fit ranks entities without a known link by that.
+Thinning sets links to zero instead, like other unlisted cells. They must not become missing: as the only unlinked cells
+of weight 0 they would reveal the number of hidden links of an entity, by which a fit would rank.
 """
 
 import math
@@ -35,12 +32,12 @@ if TYPE_CHECKING:
 
 Hidden = Mapping[tuple[str, ...], AnyArray]
 
-# Random cells of an entity that are tried before its cells are gone through in order.
+# Random cells of an entity that are tried before a search in order.
 TRIES = 20
 
 
 def masked(subject: SplitTarget, name: str, hidden: Hidden) -> Relation:
-    """A relation of the subject with more cells hidden; hidden: coordinates (n, k) by some of its indices."""
+    """A relation with more cells hidden; `hidden`: coordinates (n, k) by index set."""
     relation = subject.relations[name]
     tables = [*relation.hidden_tables, *(_table(subject, name, over, rows) for over, rows in hidden.items())]
     train = replace(relation, hidden=tables)
@@ -49,13 +46,13 @@ def masked(subject: SplitTarget, name: str, hidden: Hidden) -> Relation:
 
 
 def labelled(subject: SplitTarget, indices: Sequence[str], coords: AnyArray) -> "dict[str, pl.Series]":
-    """The names of coordinates (n, k), by index."""
+    """Names of coordinates (n, k), by index."""
     names = subject.data.entities
     return {index: names[index].names.gather(coords[:, k].astype(np.int64)) for k, index in enumerate(indices)}
 
 
 def free_name(name: str, source: TableSource) -> str:
-    """A name for the column of values that no index is read from: the column of an index may have any name."""
+    """A name for the column of values that no index column has."""
     while name in source.columns.values():
         name = f"{name}_"
     return name
@@ -69,7 +66,7 @@ def _table(subject: SplitTarget, name: str, over: Sequence[str], coords: AnyArra
 
 
 def _lost_zeros(subject: SplitTarget, name: str, train: Relation) -> AnyArray | None:
-    """Observed zeros (n, order), one for each entity that only hidden rows mention and that has a cell left."""
+    """Observed zeros (n, order), one for each entity that only hidden rows mention and that has an observed cell."""
     before = subject.data.relations[name]
     if train.unseen != "missing" or train.observed == "listed" or not is_table(train.data):
         return None
@@ -90,8 +87,8 @@ def _lost_zeros(subject: SplitTarget, name: str, train: Relation) -> AnyArray | 
 
 
 def _one_cell_each(weights: Weights, axis: int, entities: AnyArray, rows: Sequence[AnyArray]) -> AnyArray:
-    """A cell with M > 0 for each entity on an axis that has one; rows: which to choose from on the others."""
-    rng = np.random.default_rng(0)  # which cells are taken makes no difference to a fit
+    """A cell with M > 0 for each entity on an axis that has one; `rows`: candidates on the other axes."""
+    rng = np.random.default_rng(0)  # the choice does not affect a fit
     cells = np.zeros((len(entities), len(rows)), coordinate_type(weights.shape))
     waiting = np.arange(len(entities))
     for _ in range(TRIES):
@@ -106,7 +103,7 @@ def _one_cell_each(weights: Weights, axis: int, entities: AnyArray, rows: Sequen
 
 
 def _first_cell(weights: Weights, rows: Sequence[AnyArray]) -> AnyArray:
-    """The first cell with M > 0 among these rows; there is one."""
+    """First cell with M > 0 among these rows, which exists."""
     shape = [len(own) for own in rows]
     total = math.prod(shape)
     for start in range(0, total, TUNING.listing_chunk):
@@ -119,7 +116,7 @@ def _first_cell(weights: Weights, rows: Sequence[AnyArray]) -> AnyArray:
 
 
 def _with_zeros(subject: SplitTarget, name: str, train: Relation, zeros: AnyArray) -> Relation:
-    """The relation with rows of 0 below its own; as a polars table, under the same names of columns."""
+    """The relation with rows of 0 appended; as a polars table with the same column names."""
     import polars as pl
 
     indices = subject.data.relations[name].indices
@@ -138,7 +135,7 @@ def _with_zeros(subject: SplitTarget, name: str, train: Relation, zeros: AnyArra
 
 
 def thinned(subject: SplitTarget, links: AnyArray, observed: float) -> Relation:
-    """The relation to split with these links (n, order) set to 0; observed: what all zeros weigh now."""
+    """The relation with these links (n, order) set to 0; `observed`: new weight of all zeros."""
     relation = replace(subject.relation, observed=observed)
     links = written(links, subject.bound.shape, subject.bound.groups)
     source = relation.read(subject.name, subject.bound.indices)
@@ -152,7 +149,7 @@ def thinned(subject: SplitTarget, links: AnyArray, observed: float) -> Relation:
 
 
 def _of_table(subject: SplitTarget, relation: Relation, source: TableSource, links: AnyArray) -> Relation:
-    """A polars table under the same names of columns; hidden rows stay, so that every name is still known."""
+    """A polars table with the same column names; hidden rows stay, so that every name is known."""
     import polars as pl
 
     indices = subject.bound.indices

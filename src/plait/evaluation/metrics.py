@@ -1,9 +1,7 @@
-"""Figures of merit as pure functions of arrays; a link is True, a score is better when larger.
+"""Metrics and curves as functions of arrays; a link is True, larger scores are better, ties are exact.
 
-Curves of scores against what is a link: ROC and precision–recall, exact at ties and with the error of each point.
-
-The error of a share k/n is the standard deviation of a Beta(k + ½, n − k + ½), which is about √(k/n (1 − k/n) / n),
-but not 0 where k is 0 or n.
+The error of a share k/n is the standard deviation of a Beta(k + ½, n − k + ½) (Jeffreys), about √(k/n (1 − k/n) / n),
+but not 0 for k = 0 or n.
 """
 
 from dataclasses import dataclass
@@ -18,10 +16,10 @@ from plait.likelihood import Likelihood, State
 if TYPE_CHECKING:
     import polars as pl
 
-# Scores closer than this, relative to the larger, are tied: entities with equal posteriors differ by rounding only.
+# Scores with a smaller relative difference are tied: entities with equal posteriors differ by rounding only.
 TIED = 1e-12
 
-# Beyond this probability 1 − p has lost its digits, and the closed form of P(x = 0) takes over.
+# Beyond this probability 1 − p loses its digits, and the closed form of P(x = 0) is used.
 NEARLY_SURE = 0.999
 
 # Of the calibration.
@@ -30,14 +28,18 @@ BINS = 15
 
 def roc_auc(link: Flags, score: Array) -> float:
     """The probability that a link scores above a non-link, ties counting half; link, score (n,), both kinds present."""
-    from scipy.stats import rankdata
-
-    ranks, links = rankdata(score), int(link.sum())
+    ranks, links = mean_ranks(score), int(link.sum())
     return float((ranks[link].sum() - links * (links + 1) / 2) / (links * (len(link) - links)))
 
 
+def mean_ranks(score: Array) -> Array:
+    """Ranks of scores (n,), 1 the smallest, of ties their mean; scipy.stats has the same, and takes long to import."""
+    _, which, count = np.unique(score, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[which.reshape(-1)])
+
+
 def average_precision(link: Flags, score: Array) -> float:
-    """Precision averaged over the links, going down the ranking; tied cells are taken together.
+    """Precision averaged over the links down the ranking; tied cells are taken together.
 
     Σ_k (recall_k − recall_{k−1}) · precision_k over the distinct scores, largest first.
     """
@@ -49,7 +51,7 @@ def average_precision(link: Flags, score: Array) -> float:
 
 
 def rmse(values: Array, mean: Array) -> float:
-    """√ mean (mean − value)²; in units of the largest, for EM may predict 1e200."""
+    """√ mean (mean − value)², scaled by the largest, as EM may predict 1e200."""
     errors = np.abs(mean - values)
     unit = errors.max(initial=0.0)
     return float(unit * np.sqrt(np.mean((errors / unit) ** 2))) if unit > 0 else 0.0
@@ -57,10 +59,10 @@ def rmse(values: Array, mean: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Cells by their predicted probability, in bins of as equal numbers as ties allow; arrays (bins,).
+    """Cells in bins of predicted probability, of equal numbers up to ties; arrays (n_bins,).
 
-    low, high: the least and the greatest probability in a bin; cells: how many; predicted: their mean probability;
-    observed: the share of links among them. place (n,): the bin of each cell.
+    `low`, `high`: smallest and largest probability of a bin; `cells`: number of cells; `predicted`: their mean
+    probability; `observed`: share of links. `place` (n,): bin of each cell.
     """
 
     low: Array
@@ -77,10 +79,10 @@ class Calibration:
 
 
 def calibration(link: Flags, probability: Array, bins: int = BINS) -> Calibration:
-    """How often cells of a predicted probability are links; link, probability (n,).
+    """Calibration of predicted probabilities; link, probability (n,).
 
-    In the order of their probabilities the first n/bins cells are the first bin, and so on; equal probabilities stay
-    together, in the bin of the middle one. A bin that this leaves empty is not there.
+    Bins have n/bins cells in the order of probabilities; equal probabilities stay together, in the bin of the middle
+    one. Empty bins are left out.
     """
     _, which, count = np.unique(probability, return_inverse=True, return_counts=True)
     middle = np.cumsum(count) - (count + 1) / 2  # of the places 0 … n − 1
@@ -94,18 +96,17 @@ def calibration(link: Flags, probability: Array, bins: int = BINS) -> Calibratio
 
 
 def within(link: Flags, score: Array, group: NDArray[np.int64]) -> tuple[Array, Array]:
-    """ROC AUC and average precision inside every group that has links and non-links; all (n,), groups from 0.
-
-    Ties are treated as in `roc_auc` and `average_precision`. Groups in order of their numbers, others left out.
+    """ROC AUC and average precision within every group that has links and negatives; all (n,), groups
+    from 0, in order.
     """
     links = np.bincount(group, link).astype(np.int64)
     others = np.bincount(group) - links
     order = np.lexsort((-score, group))
     hit, down, own = link[order], score[order], group[order]
     end = np.append((np.diff(down) != 0) | (np.diff(own) != 0), True)
-    last = np.flatnonzero(end)  # of every tie
+    last = np.flatnonzero(end)  # end of every tie
     own = own[last]
-    # Links and cells of the group down to the end of the tie: those of earlier groups are taken away.
+    # Links and cells of the group down to the end of the tie, without earlier groups.
     hits, cells = np.cumsum(hit)[last], last + 1
     T = hits - np.append(0, np.cumsum(links))[own]
     size = cells - np.append(0, np.cumsum(links + others))[own]
@@ -122,10 +123,10 @@ def log_probability(
 ) -> Array:
     """Log predictive probability of values x; all (n,): mean and variance of the rate, probability P(x > 0).
 
-    log(1 − p) for x = 0; for x > 0 log p + log f(x) − log(1 − f(0)), f being the likelihood under a Gamma with the
-    moments of the rate. Where p is its closed form, that is f itself. Of links it is log p.
+    log(1 − p) for x = 0; for x > 0 log p + log f(x) − log(1 − f(0)), with f the likelihood under a Gamma with the
+    moments of the rate. Where p is the closed form, that is f itself; for links it is log p.
     """
-    # A rate of 0 has no links: the truncated distribution is 0/0 there, and −∞ is all there is to say.
+    # A rate of 0 has no links: the truncated distribution is 0/0 there, and the result −∞.
     with np.errstate(divide="ignore", invalid="ignore"):
         none = likelihood.log_probability_by_moments(np.zeros(len(mean)), mean, variance, state)
         zero = np.where(probability > NEARLY_SURE, none, np.log1p(-np.minimum(probability, NEARLY_SURE)))
@@ -139,31 +140,31 @@ def log_probability(
 
 
 def ranks(above: NDArray[np.int64], tied: NDArray[np.int64]) -> Array:
-    """Ranks (n,) of cells with so many rivals above and tied, 1 the best: the mean of the best and the worst."""
+    """Ranks (n,) from the numbers of rivals above and tied, 1 the best: the mean of the best and the worst."""
     return np.asarray(1.0 + above + tied / 2.0)
 
 
 def rank_values(positions: Array) -> dict[str, Array]:
-    """What mrr, hits_at_1, hits_at_3, hits_at_10 and mean_rank are the means of, for ranks (n,)."""
+    """Values whose means are mrr, hits_at_1, hits_at_3, hits_at_10 and mean_rank, for ranks (n,)."""
     hits = {f"hits_at_{k}": (positions <= k).astype(np.float64) for k in (1, 3, 10)}
     return {"mrr": 1.0 / positions, **hits, "mean_rank": positions}
 
 
-MOST = 500  # points of a curve
-FIRST = 100  # points of a precision–recall curve that stay: precision is wild where little is recalled
+MAX_POINTS = 500  # of a curve
+KEPT_POINTS = 100  # first points of a precision–recall curve, where precision varies most
 
 
 def share_error(some: ArrayLike, of: ArrayLike) -> Array:
-    """The standard error of shares some/of, both (n,)."""
+    """Standard error of shares some/of, both (n,)."""
     k, n = np.asarray(some, np.float64), np.asarray(of, np.float64)
     middle = (k + 0.5) / (n + 1.0)
     return np.asarray(np.sqrt(middle * (1.0 - middle) / (n + 2.0)))
 
 
 def roc(link: Flags, score: Array) -> "pl.DataFrame":
-    """The ROC curve of scores (n,), both kinds present, from (0, 0) to (1, 1), cells of one score taken together.
+    """ROC curve of scores (n,), both kinds present, from (0, 0) to (1, 1), ties taken together.
 
-    Its area by trapezoids is `roc_auc`. Of more than MOST points those stay that are about equally far apart.
+    Its area by trapezoids is `roc_auc`. Longer curves are thinned to MAX_POINTS about equally spaced points.
     """
     import polars as pl
 
@@ -171,7 +172,7 @@ def roc(link: Flags, score: Array) -> "pl.DataFrame":
     hits, cells = np.append(0, hits), np.append(0, cells)
     links, others = int(hits[-1]), int(cells[-1] - hits[-1])
     right, wrong = hits / links, (cells - hits) / others
-    kept = _spaced(right + wrong, MOST)
+    kept = _spaced(right + wrong, MAX_POINTS)
     return pl.DataFrame(
         {
             "false_positive_rate": wrong[kept],
@@ -182,19 +183,19 @@ def roc(link: Flags, score: Array) -> "pl.DataFrame":
 
 
 def precision_recall(link: Flags, score: Array) -> "pl.DataFrame":
-    """Recall and precision at every score (n,) of a link, the largest first; cells of one score taken together.
+    """Recall and precision at every score (n,) of a link, largest first, ties taken together.
 
-    Σ precision · (recall − the one before, 0 before the first) is `average_precision`. Of more than MOST points the
-    first stay, and others at about equal steps of recall.
+    Σ precision · (recall − the one before) is `average_precision`. Longer curves keep the first points, and others at
+    about equal steps of recall.
     """
     import polars as pl
 
     hits, cells = _down(link, score)
     more = np.diff(hits, prepend=0) > 0
     hits, cells = hits[more], cells[more]
-    kept = np.arange(min(FIRST, len(hits)))
-    if len(hits) > FIRST:
-        kept = np.append(kept, FIRST + _spaced(hits[FIRST:].astype(np.float64), MOST - FIRST))
+    kept = np.arange(min(KEPT_POINTS, len(hits)))
+    if len(hits) > KEPT_POINTS:
+        kept = np.append(kept, KEPT_POINTS + _spaced(hits[KEPT_POINTS:].astype(np.float64), MAX_POINTS - KEPT_POINTS))
     return pl.DataFrame(
         {
             "recall": hits[kept] / hits[-1],
@@ -205,14 +206,14 @@ def precision_recall(link: Flags, score: Array) -> "pl.DataFrame":
 
 
 def _down(link: Flags, score: Array) -> tuple[Rows, Rows]:
-    """Links and cells at or above every distinct score, the largest first."""
+    """Links and cells at or above every distinct score, largest first."""
     order = np.argsort(-score, kind="stable")
     last = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
     return np.cumsum(link[order])[last], last + 1
 
 
 def _spaced(along: Array, most: int) -> Rows:
-    """Numbers of at most `most` points about equally far apart along a rising sequence (n,), both ends among them."""
+    """Numbers of at most `most` points about equally spaced along a rising sequence (n,), including both ends."""
     if len(along) <= most:
         return np.arange(len(along))
     found = np.searchsorted(along, np.linspace(along[0], along[-1], most))

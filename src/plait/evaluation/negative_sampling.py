@@ -1,8 +1,8 @@
-"""Cells that are no links, drawn at random: from all cells, or by replacing one entity of a link.
+"""Negative sampling: cells without a link, drawn from all cells or by replacing one entity of a link.
 
-Only entities that have a link in the relation, known or tested, are drawn. A fit does not remember which others were
-zeros there and which were missing because they occur in other relations only; and the latter are no test of anything.
-Nor are cells that a rule closes, such as self-links.
+Only entities with a known or tested link in the relation are drawn. A fit does not record which other cells were zeros
+and which were missing because the entity occurs in other relations only. Structural zeros, such as self-links, are
+never drawn.
 """
 
 import math
@@ -13,25 +13,26 @@ import numpy as np
 
 from plait._typing import Flags, Rows
 from plait.data.binding.known import Known
+from plait.data.observation.structural_zeros import Closed
 from plait.data.observation.symmetry import canonical, writing, written
-from plait.data.sparse.keys import columns_of, find, pack_pair
+from plait.data.sparse.keys import FibreLookup, columns_of, find, pack_pair
 from plait.tuning import TUNING
 
-# Draws of cells of a large tensor before fewer of them must do.
+# Rounds of draws of a large tensor before fewer negatives are returned.
 MOST_ROUNDS = 1000
 
 
 class KnownLinks:
-    """All links of a relation that are known or tested; cells (n, order) by row numbers, sorted, each once.
+    """All known or tested links of a relation; cells (n, order) by row numbers, sorted, each once.
 
-    Of a relation without a direction: each in its canonical writing; `written` has all of them.
+    In an undirected relation each is in canonical orientation; `written` has all of them.
     """
 
-    def __init__(self, known: Known, tested: Rows, axes: Sequence[str]):
+    def __init__(self, known: Known, closed: Closed, tested: Rows, axes: Sequence[str]):
         both = np.concatenate([known.cells.astype(np.int64), known.canonical(tested)])
         self.shape = known.shape
         self.groups = known.groups
-        self.closed = known.closed
+        self.closed = closed
         self.axes = tuple(axes)
         self.cells: Rows = np.unique(both, axis=0) if both.shape[1] else both[:1]
 
@@ -42,17 +43,29 @@ class KnownLinks:
         return find(needles, keys)[1]
 
     def refuse(self, cells: Rows) -> Flags:
-        """Which cells (m, order) are no non-links: they are links, or a rule closes them."""
+        """Which cells (m, order) are not negatives: links or structural zeros."""
         return self.contain(cells) | self.closed.contain(cells) if self.closed else self.contain(cells)
 
     @cached_property
     def written(self) -> Rows:
-        """The links in all their writings, (m, order)."""
+        """The links in all their orientations, (m, order)."""
         return written(self.cells, self.shape, self.groups)
+
+    def mark_fibres(self, cells: Rows, place: int, found: Flags) -> None:
+        """Mark which of cells (m, order) with any entity at one place are links, or closed; found (m, size)."""
+        if place not in self._fibres:
+            self._fibres[place] = FibreLookup(self.written, self.shape, place)
+        which, _, entity = self._fibres[place].find(cells)
+        found[which, entity] = True
+        self.closed.mark_fibres(cells, place, found)
+
+    @cached_property
+    def _fibres(self) -> dict[int, FibreLookup]:
+        return {}
 
     @cached_property
     def present(self) -> tuple[Rows, ...]:
-        """The entities with a link, for each index; indices on one axis have the same."""
+        """Entities with a link, for each index; indices on one axis share them."""
         seen = {axis: np.zeros(size, bool) for axis, size in zip(self.axes, self.shape)}
         for k, axis in enumerate(self.axes):
             seen[axis][self.cells[:, k]] = True
@@ -60,7 +73,7 @@ class KnownLinks:
 
 
 def uniform(links: KnownLinks, count: int, rng: np.random.Generator) -> Rows:
-    """Cells (count, order) drawn uniformly, with replacement, from those that are no links; none if there are none."""
+    """Cells (count, order) drawn uniformly, with replacement, from those that are no links; empty if there are none."""
     entities = links.present
     if not entities:  # one cell, and it is a link
         return links.cells[:0]
@@ -69,8 +82,8 @@ def uniform(links: KnownLinks, count: int, rng: np.random.Generator) -> Rows:
         cells = cells[(writing(cells, links.groups) == 0) & ~links.refuse(cells)]
         return np.asarray(cells[rng.integers(len(cells), size=count)]) if len(cells) else cells
     found: list[Rows] = []
-    # Links are held in memory, so among a million cells and more they are rare enough for this to end soon; but rules
-    # may close nearly all others.
+    # Links are held in memory, so among a million cells and more they are rare and this ends soon; but structural zeros
+    # may be nearly all others.
     for _ in range(MOST_ROUNDS):
         cells = np.stack([rng.choice(own, max(count, 1024)) for own in entities], axis=1)
         found.append(cells[~links.refuse(cells)])
@@ -80,9 +93,9 @@ def uniform(links: KnownLinks, count: int, rng: np.random.Generator) -> Rows:
 
 
 def corrupted(links: KnownLinks, cells: Rows, place: int, rng: np.random.Generator) -> tuple[Rows, Flags]:
-    """Cells (n, order) with the entity at one place replaced, uniformly by those with which they are no links.
+    """Cells (n, order) with the entity at one position replaced, uniformly among those that make no link.
 
-    Also which of them have such an entity at all (n,); the others are left as they are.
+    Also which of them have such an entity (n,); the others stay.
     """
     entities = links.present[place]
     result = cells.copy()

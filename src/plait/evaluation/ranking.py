@@ -1,15 +1,11 @@
-"""Where test links stand among all entities of an axis: how many rivals are above, and how many are tied.
+"""Ranking of test links among all entities of an axis, and top-k metrics: recall, precision, NDCG and average
+precision.
 
-Links that share everything but the entity on the axis are one query, whose candidates are scored once. A probability
-that only the whole distribution tells (`analysis.predict.prediction`) is costly, but all that counts is how it
-compares with those of the query's links, and it always lies between two bounds that are cheap: only where one of
-these lies between the bounds, too, a candidate is scored exactly. And entities without data, of which a fit says
-the same, are scored once.
+Links that share everything but the entity on the axis are one query, whose candidates are scored once, by products of
+matrices (`analysis.predict.order`).
 
-What is found among the first k of a query: recall, precision, NDCG and average precision.
-
-A query is everything of a cell but one entity; its relevant items are all its test links. Where candidates are tied,
-their order is drawn at random and the figure is its expected value, here in closed form.
+The relevant items of a query are all its test links. Ties have a random order; metrics are expected values in closed
+form.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,22 +14,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait._typing import Array, Flags, Rows
-from plait.data.sparse.keys import columns_of, pack, pack_pair, search
+from plait.data.sparse.keys import columns_of, pack
 from plait.evaluation.metrics import TIED
 from plait.evaluation.negative_sampling import KnownLinks
 from plait.evaluation.scorer import Scorer
 from plait.jit import kernel
 from plait.tuning import TUNING
 
-Advance = Callable[[int], None]  # told of so many links more
+Advance = Callable[[int], None]  # gets the number of further links done
 
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
     """Links on one axis; all (n,).
 
-    query: the number of each link's query. score: its own. above, tied: how many rivals are above or tied, other links
-    and closed cells not counting; raw_above, raw_tied: among all candidates.
+    `query`: number of each link's query. `score`: its own. `above`, `tied`: rivals above or tied, without other links
+    and structural zeros; `raw_above`, `raw_tied`: among all candidates.
     """
 
     query: Rows
@@ -45,7 +41,7 @@ class Ranked:
 
 
 def ranked(view: Scorer, cells: Rows, place: int, links: KnownLinks, advance: Advance = lambda more: None) -> Ranked:
-    """Where links (n, order) stand among all entities at this place, given their other entities."""
+    """Ranks of links (n, order) among all entities at one position, given their other entities."""
     query, first = queries(cells, place, links.shape)
     order = np.argsort(query, kind="stable")
     begin = np.searchsorted(query[order], np.arange(len(first) + 1))
@@ -55,16 +51,20 @@ def ranked(view: Scorer, cells: Rows, place: int, links: KnownLinks, advance: Ad
         some = slice(start, start + step)
         asked, mine = cells[first[some]], order[begin[start] : begin[min(start + step, len(first))]]
         there, target = query[mine] - start, cells[mine, place]
-        scores, same = _scores(view, asked, place, there, own[mine])
+        least = np.full(len(asked), np.inf)
+        np.minimum.at(least, there, own[mine])
+        scores = view.along(asked, place, least * (1 - TIED))
+        removed = np.zeros(scores.shape, bool)
+        links.mark_fibres(asked, place, removed)
         found = np.zeros((len(mine), 4), np.int64)
-        count_rivals(scores, same[there], no_rivals(links, asked, place), there, target, TIED, found)
+        count_rivals(scores, removed, there, target, TIED, found)
         counts[mine] = found
         advance(len(mine))
     return Ranked(query, own, *np.ascontiguousarray(counts.T))
 
 
 def queries(cells: Rows, place: int, shape: tuple[int, ...]) -> tuple[Rows, Rows]:
-    """The query of every cell (n,), numbered by the other entities, and a cell of each query."""
+    """Query of every cell (n,), numbered by the other entities, and a cell of each query."""
     others = [k for k in range(len(shape)) if k != place]
     if not others:
         return np.zeros(len(cells), np.int64), np.zeros(min(len(cells), 1), np.int64)
@@ -73,92 +73,30 @@ def queries(cells: Rows, place: int, shape: tuple[int, ...]) -> tuple[Rows, Rows
     return query.reshape(-1), first
 
 
-def _scores(view: Scorer, cells: Rows, place: int, there: Rows, own: Array) -> tuple[Array, Rows]:
-    """Scores (m, size) that compare with the links' own as the exact ones do, and the row of every query in them.
-
-    cells (queries, order): one of each query; there, own: the query and the score of each link.
-    """
-    if view.by_rate:
-        return view.along(cells, place), np.arange(len(cells))
-    same, first = queries(view.alike(cells), place, view.shape)
-    cells = cells[first]
-    low, high = view.bounds_along(cells, place)
-    open_ = np.zeros(low.shape, bool)
-    mark_open(low, high, same[there], own, TIED, open_)
-    row, entity = np.nonzero(open_)
-    candidates = cells[row]
-    candidates[:, place] = entity
-    low[row, entity] = view.scores(candidates)
-    return low, same
-
-
 @kernel
-def mark_open(low: Array, high: Array, row: Rows, own: Array, tied: float, open_: Flags) -> None:
-    """Mark the candidates (m, size) whose score, between low and high, may be on either side of a link's own.
-
-    row: that of each link.
-    """
-    for n in range(len(own)):
-        q, margin = row[n], tied * abs(own[n])
-        for c in range(low.shape[1]):
-            if low[q, c] < high[q, c] and low[q, c] <= own[n] + margin and high[q, c] >= own[n] - margin:
-                open_[q, c] = True
-
-
-@kernel
-def count_rivals(scores: Array, row: Rows, removed: Flags, there: Rows, target: Rows, tied: float, found: Rows) -> None:
+def count_rivals(scores: Array, removed: Flags, there: Rows, target: Rows, tied: float, found: Rows) -> None:
     """found[n] = rivals of link n above it and tied with it, those not removed; then the same of all.
 
-    scores (m, size), of which link n has row[n]; removed (queries, size), of which it has there[n].
+    scores, removed (queries, size), of which link n has line there[n].
     """
     for n in range(len(target)):
-        q, r = there[n], row[n]
-        own = scores[r, target[n]]
+        q = there[n]
+        own = scores[q, target[n]]
         margin = tied * abs(own)
         for c in range(scores.shape[1]):
-            if c != target[n] and scores[r, c] >= own - margin:
-                at = 0 if scores[r, c] > own + margin else 1
+            if c != target[n] and scores[q, c] >= own - margin:
+                at = 0 if scores[q, c] > own + margin else 1
                 found[n, 2 + at] += 1
                 if not removed[q, c]:
                     found[n, at] += 1
 
 
-def no_rivals(links: KnownLinks, cells: Rows, place: int) -> Flags:
-    """Which entities (n, size) at this place do not count beside a cell's own: with them it is a link, or closed."""
-    found = also_links(links, cells, place)
-    if links.closed:
-        rivals = np.repeat(cells, found.shape[1], axis=0)
-        rivals[:, place] = np.tile(np.arange(found.shape[1]), len(cells))
-        found |= links.closed.contain(rivals).reshape(found.shape)
-    return found
-
-
-def also_links(links: KnownLinks, cells: Rows, place: int) -> Flags:
-    """Which entities (n, size) at this place make a link of a cell's other entities; its own entity is among them."""
-    others = [k for k in range(len(links.shape)) if k != place]
-    sizes = [links.shape[k] for k in others]
-    known = links.written
-    counts = (len(cells), len(known))
-    mine, theirs = pack_pair(columns_of(cells[:, others]), columns_of(known[:, others]), sizes, counts)
-    order = np.argsort(theirs, kind="stable")
-    theirs = theirs[order]
-    start = search(theirs, mine)
-    found = search(theirs, mine, "right") - start
-    # Hit h is number h − (hits of earlier cells) among those of its own cell.
-    rows = np.repeat(np.arange(len(cells)), found)
-    hits = order[np.arange(len(rows)) + np.repeat(start - (np.cumsum(found) - found), found)]
-    result = np.zeros((len(cells), links.shape[place]), bool)
-    result[rows, known[hits, place]] = True
-    return result
-
-
 @dataclass(frozen=True, eq=False)
 class QueryStanding:
-    """Where relevant items stand among the candidates of their queries; all (n,).
+    """Positions of relevant items among the candidates of their queries; all (n,).
 
-    query: its number, from 0, each with an item. before: how many candidates are above, hits: how many of these are
-    relevant. tied: how many candidates stand where the item does, itself among them; alike: how many of them are
-    relevant.
+    `query`: its number, from 0, each with an item. `before`: candidates above, `hits`: relevant ones among them.
+    `tied`: candidates tied with the item, including itself; `alike`: relevant ones among them.
     """
 
     query: Rows
@@ -169,14 +107,14 @@ class QueryStanding:
 
 
 def standing(query: Rows, score: Array, above: Rows, tied: Rows) -> QueryStanding:
-    """From how many candidates that are not relevant stand above an item and beside it; all (n,)."""
+    """From the numbers of irrelevant candidates above an item and tied with it; all (n,)."""
     order = np.lexsort((-score, query))
     own, down = query[order], score[order]
     same = (own[1:] == own[:-1]) & (down[:-1] - down[1:] <= TIED * np.abs(down[:-1]))
     tie = np.cumsum(np.append(0, ~same))
     alike = np.bincount(tie)
     first = np.cumsum(alike) - alike
-    begin = np.searchsorted(own, own)  # of the query
+    begin = np.searchsorted(own, own)  # first item of the query
     hits_there, alike_there = first[tie] - begin, alike[tie]
     hits, near = np.empty_like(query), np.empty_like(query)
     hits[order], near[order] = hits_there, alike_there
@@ -184,7 +122,7 @@ def standing(query: Rows, score: Array, above: Rows, tied: Rows) -> QueryStandin
 
 
 def figures_at(items: QueryStanding, k: int) -> dict[str, Array]:
-    """recall, precision, ndcg and map (average precision) at k of every query, (queries,), by name."""
+    """recall, precision, ndcg and map (average precision) at k of every query, (n_queries,), by name."""
     relevant = np.bincount(items.query)
     few = np.minimum(relevant, k)
     gains = 1.0 / np.log2(np.arange(2, k + 2))
@@ -198,7 +136,9 @@ def figures_at(items: QueryStanding, k: int) -> dict[str, Array]:
 
 
 def _of_items(items: QueryStanding, gains: Array) -> Sequence[Array]:
-    """Expected over the order of ties: whether each item is among the first k, its gain, and the precision there."""
+    """Expectations over the order of ties: whether each item is among the first k, its gain, and the
+    precision there.
+    """
     k = len(gains)
     start, end = np.minimum(items.before, k), np.minimum(items.before + items.tied, k)
     gain, harmonic = (np.append(0.0, np.cumsum(x)) for x in (gains, 1.0 / np.arange(1, k + 1)))

@@ -1,11 +1,8 @@
-"""Entities that a fit cannot tell apart: their rows of all factors of all members are equal, as those without data are.
+"""Scorer: a fit that scores the cells of a test set, in the test set's row numbers.
 
-Whatever is predicted for one holds for the others, so it is computed once.
-
-A fit as a test asks it: scores and predictive probabilities at cells that are numbered as in the test.
-
-Fits that are compared may number their entities differently, and one may know more of them than another. The test has
-the numbers of one of the fits; `Scorer.of` finds those of the others by name.
+Compared fits may number their entities differently, and know different ones. The test set has the numbers of one fit;
+`Scorer.of` finds those of the others by name. Entities with equal rows in all factors of all members, such as those
+without data, have equal predictions and are scored once.
 """
 
 from collections.abc import Sequence
@@ -29,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def alike(fit: Fitted, relation: str) -> tuple[Rows, ...]:
-    """For every index of a relation and each of its entities one that is predicted alike: itself, or an earlier one."""
+    """For every index and entity of a relation one with equal predictions: itself, or an earlier one."""
     indices = fit.model.equation(relation).indices
-    # An exposure tells entities apart; and whether two indices have one entity matters where rows of a factor meet.
+    # Exposures distinguish entities, and so does meeting oneself where rows of a factor meet.
     needed = fit.exposures.indices(relation).union(indices[place] for pair in meetings(fit, relation) for place in pair)
-    # So does a factor that remembers pairs.
+    # So do factors over pairs.
     remembered = [o for o in fit.model.equation(relation).occurrences if o.factor in fit.factors]
     needed = needed.union(i for o in remembered if fit.factors[o.factor].pairs is not None for i in o.indices)
     return tuple(
@@ -43,7 +40,7 @@ def alike(fit: Fitted, relation: str) -> tuple[Rows, ...]:
 
 
 def _tables(fit: Fitted, relation: str, index: str, size: int) -> list[Array]:
-    """What prediction takes of an index's entities: arrays (size, columns)."""
+    """Arrays (size, n_columns) on which predictions of an index's entities depend."""
     return [
         np.moveaxis(array, place, 0).reshape(size, -1)
         for member in fit.members
@@ -56,13 +53,13 @@ def _tables(fit: Fitted, relation: str, index: str, size: int) -> list[Array]:
 
 
 def _first_equal(tables: Sequence[Array], size: int) -> Rows:
-    """For each row the first one that is equal in all tables (size, columns)."""
+    """For each row the first one that is equal in all tables (size, n_columns)."""
     key, rng = np.zeros(size), np.random.default_rng(0)
     for table in tables:
         key += table @ rng.random(table.shape[1])
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     found = first[which.reshape(-1)]
-    same = np.ones(size, bool)  # equal sums are not equal rows, though they hardly ever differ
+    same = np.ones(size, bool)  # rows with equal sums may differ
     for table in tables:
         same &= (table == table[found]).all(axis=1)
     return np.asarray(np.where(same, found, np.arange(size)), np.int64)
@@ -70,9 +67,9 @@ def _first_equal(tables: Sequence[Array], size: int) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """A fit, and by which column of a prediction cells are ranked.
+    """A fit, and the column of a prediction by which cells are ranked.
 
-    numbers: for every index the fit's row numbers of the test's entities; None where they are the same.
+    `numbers`: for every index the fit's row numbers of the test set's entities; None where they are the same.
     """
 
     fit: "Fit"
@@ -82,7 +79,7 @@ class Scorer:
 
     @classmethod
     def of(cls, fit: "Fit", relation: str, score: str, first: "Fit", name: str = "") -> "Scorer":
-        """The view of a fit on a test that is numbered as in the first one; name: of the fit, for errors."""
+        """Scorer of a fit on a test set in the numbers of `first`; `name`: of the fit, for errors."""
         indices = first.model.equation(relation).indices
         if fit is first or all(fit.entities[i].names.equals(first.entities[i].names) for i in indices):
             return cls(fit, relation, score)
@@ -95,49 +92,44 @@ class Scorer:
                 unknown = first.entities[index][int(np.argmax(rows < 0))]
                 raise DataError(
                     (
-                        f"{name!r} does not know {int((rows < 0).sum()):,} of {len(rows):,} entities of {index} that "
-                        f"another fit knows, such as {quoted(unknown)}."
+                        f"{name!r} lacks {int((rows < 0).sum()):,} of {len(rows):,} entities of {index} "
+                        f"that another fit has, such as {quoted(unknown)}."
                     ),
                     location="compare",
-                    hint=f"Fit all of them with the same {declaring(index)}.",
+                    hint=f"Fit all models with the same {declaring(index)}.",
                 )
             numbers.append(np.asarray(rows, np.int64))
         return cls(fit, relation, score, tuple(numbers))
 
     def scores(self, cells: Rows) -> Array:
         """What cells (n, order) are ranked by, (n,)."""
-        from plait.analysis.predict.prediction import score
+        from plait.analysis.predict import order
+        from plait.analysis.predict.moments import mean_rate
 
         if self.by_rate:
-            return score(self.fit, self.relation, self._own(cells), self.score)
+            return mean_rate(self.fit, self.relation, self._own(cells))
         first, which = self._once(cells)
-        return score(self.fit, self.relation, self._own(cells[first]), self.score)[which]
+        return order.order_scores(self.fit, self.relation, self._own(cells[first]))[which]
 
-    def along(self, cells: Rows, place: int) -> Array:
-        """The scores (n, size) of cells (n, order) with the entity at one place running over all."""
-        if self.by_rate:
-            from plait.analysis.predict.moments import rates_along
+    def along(self, cells: Rows, place: int, floor: Array) -> Array:
+        """The scores (n, size) of cells (n, order) with the entity at one place running over all.
 
-            index = self.fit.model.equation(self.relation).indices[place]
-            rates = rates_along(self.fit, self.relation, self._own(cells), index)
-            return rates if self.numbers is None else np.ascontiguousarray(rates[:, self.numbers[place]])
-        size = self.shape[place]
-        return self.scores(every(cells, place, size)).reshape(len(cells), size)
+        What is below a cell's floor (n,) may be replaced by another number below it.
+        """
+        from plait.analysis.predict import order
 
-    def bounds_along(self, cells: Rows, place: int) -> tuple[Array, Array]:
-        """Bounds (n, size) of these scores, where they are probabilities."""
-        from plait.analysis.predict.prediction import probability_bounds
-
-        size = self.shape[place]
-        low, high = probability_bounds(self.fit, self.relation, self._own(every(cells, place, size)))
-        return low.reshape(len(cells), size), high.reshape(len(cells), size)
+        equation = self.fit.model.equation(self.relation)
+        scores = order.order_along(
+            self.fit, self.relation, self._own(cells), equation.indices[place], None if self.by_rate else floor
+        )
+        return scores if self.numbers is None else np.ascontiguousarray(scores[:, self.numbers[place]])
 
     def alike(self, cells: Rows) -> Rows:
-        """Cells (n, order) with entities in place of those that the fit cannot tell from them, as few as can be."""
+        """Cells (n, order) with each entity replaced by its first equal one."""
         return np.stack([of[cells[:, place]] for place, of in enumerate(self._alike)], axis=1) if self.shape else cells
 
     def _once(self, cells: Rows) -> tuple[Rows, Rows]:
-        """Some of the cells (n, order) of which the fit says all that it says, and for each cell which of these."""
+        """Distinct cells (n, order) up to equal predictions, and the position of each cell among them."""
         keys = pack(columns_of(self.alike(cells)), self.shape, len(cells))
         _, first, which = np.unique(keys, return_index=True, return_inverse=True)
         return first, which.reshape(-1)
@@ -168,7 +160,7 @@ class Scorer:
         return found["mean"], probability, log
 
     def known(self) -> Rows:
-        """The known links (n, order) of the fit, in the test's numbers; those of entities that it lacks left out."""
+        """Known links (n, order) of the fit, in the test set's numbers, without those of entities that it lacks."""
         cells = self.fit.known[self.relation].written.astype(np.int64)
         if self.numbers is None:
             return cells
@@ -184,24 +176,17 @@ class Scorer:
 
     @property
     def by_rate(self) -> bool:
-        """Whether cells are ranked by their mean rate, which costs little."""
+        """Whether cells are ranked by their mean rate, else by their probability."""
         return self.score == "rate" or (self.score == "mean" and not self.fit.likelihood[self.relation].binary)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many entities the test knows of each index."""
+        """Number of entities of each index."""
         return self.fit.known[self.relation].shape if self.numbers is None else tuple(map(len, self.numbers))
 
     def _own(self, cells: Rows) -> Rows:
-        """The fit's numbers of cells."""
+        """The fit's row numbers of cells."""
         if self.numbers is None:
             return cells
         columns = [numbers[cells[:, place]] for place, numbers in enumerate(self.numbers)]
         return np.stack(columns, axis=1) if columns else cells
-
-
-def every(cells: Rows, place: int, size: int) -> Rows:
-    """Cells (n, order) with every entity at one place, one after the other: (n · size, order)."""
-    candidates = np.repeat(cells, size, axis=0)
-    candidates[:, place] = np.tile(np.arange(size), len(cells))
-    return candidates

@@ -1,7 +1,4 @@
-"""What `plait.train_test_split` gives: data to fit, and what was hidden from them.
-
-`plait.train_test_split`: some cells of a relation put aside as a test.
-"""
+"""Train–test split of a relation: `plait.train_test_split`."""
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from plait._typing import AnyArray
-from plait.data.sources.tables import frame_of, is_table
+from plait.data.sources.tables import POLARS, as_kind
 from plait.errors import ParameterError, one_of, warn_of
-from plait.evaluation.leakage import find_leaks, has_matches, hidden_by, leak_warning, leaks_table
+from plait.evaluation.leakage import Leak, find_leaks, has_matches, hidden_by, leak_warning, leaks_table
 from plait.evaluation.mask import labelled, masked, thinned
 from plait.evaluation.split_target import SplitTarget, read_split_target
 from plait.evaluation.strategies import ChosenCells, add_decoy_zeros, check_time, choose, parse_strategy
@@ -21,23 +18,55 @@ from plait.forked import refuse_in_fork
 from plait.model import Model
 
 if TYPE_CHECKING:
-    import polars as pl
+    from narwhals.stable.v2.typing import IntoDataFrame
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """``train, test = plait.train_test_split(…)``.
+    """Training data and held-out cells: ``train, test = plait.train_test_split(…)``.
 
-    train: a `plait.Relation`, or the dict of relations with some replaced. test: a table of the hidden cells by index,
-    and their `value`. leaks: what gives hidden links away: a table with the columns relation, agree_on, hidden_links,
-    leaks, example, removed; None where they were to be ignored. zeros: how many hidden zeros the test lists; None where
-    only links are listed, though zeros may be hidden too. chosen, candidates, what: how many were chosen to be hidden,
-    out of how many cells, links, entities or pairs. indices: of the relation, as they were read_split_target.
+    Attributes
+    ----------
+    train : Relation or dict of str to Relation
+        Data to fit.
+    test : table
+        The held-out cells: one column per index, and ``value``.
+    leaks : table or None
+        Links that give held-out links away, with the columns ``relation``, ``agree_on``,
+        ``hidden_links``, ``leaks``, ``example`` and ``removed``. ``None`` with
+        ``leakage="ignore"``.
+    relation : str
+        Name of the relation.
+    indices : tuple of str
+        Its indices.
+    by : str or tuple of str
+        The strategy.
+    fraction : float
+        The fraction that was held out.
+    seed : int
+        Random seed.
+    chosen, candidates : int
+        How many were held out, and of how many.
+    what : str
+        What was chosen: cells, links, entities or pairs.
+    links : int
+        Number of links in ``test``.
+    zeros : int or None
+        Number of zeros in ``test``; ``None`` if only links are listed.
+
+    Examples
+    --------
+    >>> split = plait.train_test_split({"visits": visits}, "visits", fraction=0.2, seed=0)
+    >>> split.chosen, split.candidates
+    (5, 25)
+    >>> train, test = split
+    >>> test.columns
+    ['user', 'place', 'value']
     """
 
     train: Any
     test: Any
-    leaks: "pl.DataFrame | None"
+    leaks_found: "tuple[Leak, ...] | None"
     relation: str
     by: str | tuple[str, ...]
     fraction: float
@@ -48,6 +77,18 @@ class Split:
     links: int
     zeros: int | None
     indices: tuple[str, ...]
+    leaks_removed: bool = False
+    kind: str = POLARS
+
+    @property
+    def leaks(self) -> "IntoDataFrame | None":
+        """Links that give held-out links away, one row per relation.
+
+        The columns are ``relation``, ``agree_on``, ``hidden_links``, ``leaks``, ``example`` and
+        ``removed``. ``None`` with ``leakage="ignore"``.
+        """
+        found = self.leaks_found
+        return None if found is None else as_kind(leaks_table(found, self.leaks_removed), self.kind)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.train, self.test))
@@ -60,20 +101,20 @@ class Split:
         """What there is to say of it: a word and what it is, a line each."""
         zeros = "no zeros listed" if self.zeros is None else f"{self.zeros:,} zeros"
         found = [
-            ("hidden", f"{self.chosen:,} of {self.candidates:,} {self.what}, seed {self.seed}"),
+            ("held out", f"{self.chosen:,} of {self.candidates:,} {self.what}, seed {self.seed}"),
             ("test", f"{self.links:,} links, {zeros}"),
         ]
-        for row in self.leaks.iter_rows(named=True) if self.leaks is not None else ():
-            state = "removed too" if row["removed"] else "known to a fit"
-            words = f"{row['leaks']:,} in {row['relation']} agree on {row['agree_on']} with {row['hidden_links']:,}"
-            found.append(("leaks", f"{words} hidden links; {state}"))
-        if self.leaks is not None and not len(self.leaks):
+        state = "removed too" if self.leaks_removed else "in the training data"
+        for leak in self.leaks_found or ():
+            words = f"{leak.leaks:,} in {leak.relation} match {leak.links:,} held-out links on {leak.agreeing}"
+            found.append(("leaks", f"{words}; {state}"))
+        if self.leaks_found == ():
             found.append(("leaks", "none"))
         return found
 
     def __str__(self) -> str:
         subject = f"{self.relation}[{', '.join(self.indices)}]"
-        first = f"Split of {subject}: {self.chosen:,} of {self.candidates:,} {self.what} hidden, seed {self.seed}"
+        first = f"Split of {subject}: {self.chosen:,} of {self.candidates:,} {self.what} held out, seed {self.seed}"
         return "\n  ".join([first, *(f"{word:<6} {words}" for word, words in self.facts[1:])])
 
     def _repr_html_(self) -> str:
@@ -96,58 +137,86 @@ def train_test_split(
     leakage: Literal["warn", "remove", "ignore"] = "warn",
     entities: Mapping[str, Sequence[Any]] | None = None,
 ) -> Split:
-    """Hide a part of a relation, so that a fit of the rest can be evaluated: ``train, test =
-    plait.train_test_split(…)``.
+    """Hold out a part of a relation as a test.
 
-    data: a table, an array or a `plait.Relation`; or a dict of them as for `plait.fit`, of which `relation` names the
-    one to hide from. Without a model the columns of a table are its indices, but for `value` and what a
-    `plait.Relation` names; a column of numbers that may as well be values is refused. train is what to fit: a
-    `plait.Relation`, or the dict with that one replaced; every option of the original stays. test is a table of the
-    same kind as came in (polars for arrays): the indices and `value`.
+    Parameters
+    ----------
+    data : table, array, Relation or dict of these
+        Data of one relation, or of all relations as for `plait.fit`.
+    relation : str, default None
+        The relation to split; required if ``data`` has several.
+    fraction : float, default None
+        Fraction to hold out, between 0 and 1. Required except by ``"leave_last_out"``.
+    by : str or tuple of str, default "cells"
+        What to hold out: ``"cells"``, ``"links"``, ``"thinned_links"``, ``"time"``,
+        ``("index", i)``, ``("pair", i, j)`` or ``("leave_last_out", i)``. See Notes.
+    time : str, default None
+        Column of times (numbers, dates or sortable text) for ``"time"`` and
+        ``"leave_last_out"``. It is removed from ``train`` unless it is an index.
+    count : int, default None
+        Number of links per entity for ``"leave_last_out"``; 1 by default.
+    seed : int or None, default None
+        Random seed. ``None`` draws one and stores it in ``split.seed``.
+    model : Model or str, default None
+        The model. It names the dimensions of arrays, and says which indices share entities
+        and which relations are undirected.
+    leakage : one of "warn", "remove", "ignore", default "warn"
+        What to do with links that give held-out links away: warn and list them in
+        ``split.leaks``, hold them out too, or do nothing.
+    entities : dict of str to sequence, default None
+        Entities per axis, as in `plait.fit`.
 
-    fraction: how much to hide, over 0 and under 1; exactly that share, to the nearest whole number. by: of what.
+    Returns
+    -------
+    Split
+        ``train`` and ``test``. ``train`` keeps all options of ``data``. ``test`` is a table of
+        the same kind as ``data``.
 
-    - "cells": of all observed cells, links and zeros alike. The test has both. For tensors that can be listed (33
-      million cells), and for observed="listed" whatever their size.
-    - "links": of the links; all zeros stay observed. The test has links only.
-    - "thinned_links": for tensors too large to list: of the links, and all zeros weigh 1 − fraction of what they
-      did, so that links and zeros are hidden in equal shares. Nobody could list the hidden zeros, so a hidden link
-      weighs what all other cells without a known link do: nothing tells it from them. The test has links only.
-    - ("index", "user"): of the users, all whose cells in this relation are hidden: cold start. The test has their
-      links, and their zeros where they can be listed.
-    - ("pair", "user", "place"): of such pairs (or triples, …), for all values of the other indices.
-    - "time": of the links, the latest by the column `time`: what will come? Among equal times at random.
-    - ("leave_last_out", "user"): no fraction, but for each user the last link by the column `time`, or one at
-      random without it; the last `count` if told. Users who have no more than these keep them all, so compare
-      within users (`target=`): that one is tested at all tells of another link.
+    Raises
+    ------
+    plait.errors.ParameterError
+        If an option is wrong, or does not apply to the strategy.
+    plait.errors.DataError
+        If the data cannot be read.
 
-    time: a column of the table with numbers, dates or text in the order of time; it is taken out of train, unless it is
-    an index of the relation, too. A hidden link by "time" or "leave_last_out" becomes a zero like all others, and
-    all zeros weigh less by the share of links that is hidden, as by "thinned_links", for the same reason. With
-    observed="listed" listed zeros have times, too, and are hidden like links; what is hidden is missing, as all
-    other cells are. Other relations of the dict are not cut: what came later there is known.
+    Warns
+    -----
+    plait.errors.LeakWarning
+        If links give held-out links away, with ``leakage="warn"``.
 
-    Nothing of the values of hidden cells reaches a fit of train. Except by "thinned_links", "time" and
-    "leave_last_out" they are missing, neither 0 nor 1; their rows stay in the table only so that their names are
-    known, and are listed in `hidden=`. The weights of all other cells are what they were; an entity whose links are
-    all hidden keeps its observed zeros.
+    Notes
+    -----
+    The strategies:
 
-    leakage: what to do about links that give hidden ones away. In another relation of the dict, or in this one as
-    mirror images, they agree with a hidden link on all indices that the two have in common (two or more; by name, or by
-    axis where `model` is given, which knows `friend: user`).
+    - ``"cells"``: a fraction of all observed cells. The test has links and zeros. For
+      relations of up to 33 million cells, or with ``observed="listed"``.
+    - ``"links"``: a fraction of the links. All zeros stay observed.
+    - ``"thinned_links"``: for relations too large to list. A fraction of the links becomes
+      zeros, and all zeros weigh less by this fraction, so that a held-out link looks like
+      any other cell without a link.
+    - ``("index", "user")``: all cells of a fraction of the users (cold start).
+    - ``("pair", "user", "place")``: all cells of a fraction of the pairs.
+    - ``"time"``: the latest links. They become zeros as by ``"thinned_links"``.
+    - ``("leave_last_out", "user")``: the last link of each user by ``time``, or a random one
+      without it. Users without further links keep theirs. Compare within users
+      (``target=`` of `evaluate`).
 
-    - "warn": warn (`LeakWarning`) and list them in `split.leaks`.
-    - "remove": hide them too, and with them all cells that agree with a hidden cell, links or zeros alike: which cells
-      are gone must not tell which hidden ones are links. So where only links are chosen ("links", "thinned_links",
-      …), as many zeros are chosen with them, at random, and are in the test too: judge by these, not by non-links
-      drawn later, whose leaks are still there.
-    - "ignore": neither.
+    A fit of ``train`` never sees the values of held-out cells. They are missing, except by
+    ``"thinned_links"``, ``"time"`` and ``"leave_last_out"``.
 
-    model: a `plait.Model` or its text: names the dimensions of arrays, and says which indices share an axis, and where
-    the two ways to write a pair are one cell (`U[user, r] U[friend, r]`): it then counts once, is hidden both ways, is
-    in the test once, and is no leak of itself. Hiding the last link of each user spares pairs that either of the two
-    cannot do without. entities: as for `plait.fit`, where arrays have names or entities are declared. seed: of the
-    choice; None draws one, kept as `split.seed`.
+    A link leaks if it agrees with a held-out link on all common indices (at least two): in
+    another relation, or as a mirror image in this one. With ``leakage="remove"`` all cells
+    that agree with a held-out cell are held out, links and zeros alike. Strategies that
+    choose only links then add as many random zeros to the test; use these, and not sampled
+    negatives, for the evaluation.
+
+    Guide: <https://tensorplait.github.io/tensorplait/evaluation.html>.
+
+    Examples
+    --------
+    >>> train, test = plait.train_test_split(visits, fraction=0.2, by="links", seed=0)
+    >>> len(test)
+    2
     """
     refuse_in_fork("plait.train_test_split")
     _check(seed, leakage)
@@ -168,7 +237,7 @@ def train_test_split(
     return Split(
         train=_train(subject, chosen, more),
         test=_test(subject, chosen.cells, values),
-        leaks=None if leakage == "ignore" else leaks_table(found, leakage == "remove"),
+        leaks_found=None if leakage == "ignore" else tuple(found),
         relation=subject.name,
         by=way.by,
         fraction=chosen.chosen / chosen.candidates if way.fraction is None else way.fraction,
@@ -179,25 +248,27 @@ def train_test_split(
         links=len(links),
         zeros=len(values) - len(links) if chosen.with_zeros else None,
         indices=subject.bound.indices,
+        leaks_removed=leakage == "remove",
+        kind=subject.bound.kind,
     )
 
 
 def _check(seed: Any, leakage: Any) -> None:
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-        raise ParameterError.must_be("seed", "a whole number, 0 or more", seed)
+        raise ParameterError.must_be("seed", "an integer of at least 0", seed)
     one_of("leakage", leakage, ("warn", "remove", "ignore"))
 
 
-# --- what comes out
+# --- results
 
 
 def _train(subject: SplitTarget, chosen: ChosenCells, more: Mapping[str, Mapping[tuple[str, ...], AnyArray]]) -> Any:
-    """The relation, or the dict, without what is hidden."""
+    """The relation, or the dict, without the held-out cells."""
     own: dict[tuple[str, ...], AnyArray] = dict(chosen.hidden)
     for over, coords in more.get(subject.name, {}).items():
         ordered = tuple(index for index in subject.bound.indices if index in over)
         coords = coords[:, [over.index(index) for index in ordered]]
-        # A link and its mirror image may both be hidden, each the other's twin.
+        # A link and its mirror image may both be hidden and leak each other.
         own[ordered] = np.unique(np.concatenate([own[ordered], coords]), axis=0) if ordered in own else coords
     if chosen.observed is not None:
         links = thinned(subject, own.pop(subject.bound.indices), chosen.observed)
@@ -210,19 +281,8 @@ def _train(subject: SplitTarget, chosen: ChosenCells, more: Mapping[str, Mapping
 
 
 def _test(subject: SplitTarget, cells: AnyArray, values: AnyArray) -> Any:
-    """The hidden cells as a table of the kind that came in."""
-    import narwhals as nw
+    """The held-out cells as a table in the library of the data."""
     import polars as pl
 
-    columns = labelled(subject, subject.bound.indices, cells)
-    data = subject.relation.data
-    table = pl.DataFrame({**columns, "value": values})
-    if not is_table(data):
-        return table
-    backend = frame_of(data, subject.name).implementation
-    if backend.is_polars():
-        return table
-    plain = {
-        name: column.to_numpy() if column.dtype.is_numeric() else column.to_list() for name, column in columns.items()
-    }
-    return nw.from_dict({**plain, "value": values}, backend=backend).to_native()
+    table = pl.DataFrame({**labelled(subject, subject.bound.indices, cells), "value": values})
+    return as_kind(table, subject.bound.kind)

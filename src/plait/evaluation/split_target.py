@@ -1,6 +1,5 @@
-"""When: a column of a relation's table that says the time of each row, and is no part of the relation itself.
-
-What is to be split: the data read_split_target as `plait.fit` will understand them, with or without a model.
+"""Target of a split: the relation to split, read and bound as by `plait.fit`, with or without a model; and its column
+of times.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from plait._typing import AnyArray, Rows
 from plait.data.binding.bind import bind
 from plait.data.bound import BoundRelation, Data
 from plait.data.observation.symmetry import canonical
+from plait.data.sources.coercion import by_relation, is_of_columns, refuse_ambiguous
 from plait.data.sources.implicit_model import own_indices, plain_model, refuse_perhaps_values
 from plait.data.sources.relation import Relation, as_relation
 from plait.data.sources.tables import TableSource, frame_of, is_table
@@ -23,13 +23,13 @@ from plait.model import Model
 
 
 def take_times(relation: Relation, name: str, time: str, used: tuple[str, ...] | None) -> tuple[Relation, Rows]:
-    """The relation without its column of times, and the times of its rows as whole numbers in their order.
+    """The relation without its column of times, and the times of its rows as integers in order.
 
-    used: the columns that the relation needs, so that one of them may say the time, too; None: all others.
+    `used`: columns that the relation needs, one of which may be the time; None: all others.
     """
     if not is_table(relation.data):
         raise DataError(
-            "`time` names a column, but this is no table.",
+            "`time` requires a table.",
             location=TableLocation.of(name),
             hint="Give a table with a column of times.",
         )
@@ -38,7 +38,7 @@ def take_times(relation: Relation, name: str, time: str, used: tuple[str, ...] |
         raise DataError(
             f"there is no column {quoted(time)}; the table has {', '.join(map(quoted, frame.columns))}.",
             location=TableLocation.of(name),
-            hint=f"{suggestion(time, frame.columns)}`time` names the column that says when.",
+            hint=f"{suggestion(time, frame.columns)}Set `time` to the column of times.",
         )
     times = _in_order(frame.get_column(time), TableLocation(name, time))
     if used is not None and time in used:
@@ -48,17 +48,17 @@ def take_times(relation: Relation, name: str, time: str, used: tuple[str, ...] |
 
 
 def _in_order(column: Any, where: TableLocation) -> Rows:
-    """Times of any kind that can be compared, as whole numbers."""
+    """Comparable times of any type, as integers."""
     series = column.to_polars()
     missing = series.is_null() | (series.is_nan() if series.dtype.is_float() else False)
     if missing.any():
         row = int(missing.arg_max())
-        raise DataError("there is no time.", location=where.at(row=row), hint="Give one, or remove the row.")
+        raise DataError("the time is missing.", location=where.at(row=row), hint="Add a time, or remove the row.")
     return np.asarray(series.rank("dense").to_numpy(), np.int64)
 
 
 def times_at(subject: "SplitTarget", cells: AnyArray) -> Rows:
-    """The times of listed cells (n, order), (n,)."""
+    """Times of listed cells (n, order), (n,)."""
     bound, times = subject.bound, subject.times
     source = subject.relation.read(subject.name, bound.indices)
     assert isinstance(source, TableSource)
@@ -76,20 +76,20 @@ def times_at(subject: "SplitTarget", cells: AnyArray) -> Rows:
         cell = cells[int(np.argmax(earliest != latest))]
         named = ", ".join(f"{i}={quoted(labels[i][int(row)])}" for i, row in zip(bound.indices, cell))
         raise DataError(
-            f"{named} has rows of several times, but a cell is hidden as a whole.",
+            f"{named} has rows with different times, but a cell is held out as a whole.",
             location=TableLocation.of(subject.name),
-            hint="Give each cell one row, with the sum of its values and the time that counts, such as its first.",
+            hint="Give one row per cell, with the sum of the values and one time, such as the first.",
         )
     return np.asarray(latest)
 
 
 @dataclass(frozen=True, eq=False)
 class SplitTarget:
-    """The relation to split, and those that came with it.
+    """The relation to split, and those passed with it.
 
-    given: the dict that came in, None for a single relation; relations: by name; data: all of them bound. The model of
-    `data` has the user's equations of these, which say what has no direction; without a model it knows the indices
-    only. times: of the rows of the relation to split, where a column says them.
+    `given`: the dict that was passed, None for a single relation; `relations`: by name; `data`: all of them bound. The
+    model of `data` has the user's equations, which say what is undirected; without a model it only has the indices.
+    `times`: of the rows of the relation to split, if it has such a column.
     """
 
     name: str
@@ -100,16 +100,14 @@ class SplitTarget:
 
     @property
     def relation(self) -> Relation:
-        """The relation to split."""
         return self.relations[self.name]
 
     @property
     def bound(self) -> BoundRelation:
-        """The relation to split, bound."""
         return self.data.relations[self.name]
 
     def rebound(self, name: str, relation: Relation) -> BoundRelation:
-        """A relation bound to the same labels, after something about it changed."""
+        """A changed relation, bound to the same labels."""
         model = _part_of(self.data.model, [name])
         labels: dict[str, Any] = {axis: self.data.entities[axis].names for axis in model.axes}
         relation = _bindable(relation, self.data.relations[name].self_links)
@@ -123,13 +121,13 @@ def read_split_target(
     labels: Mapping[str, Sequence[Any]] | None,
     time: str | None = None,
 ) -> SplitTarget:
-    """Read what came in: one relation, or a dict of them of which `relation` names one; time: a column of that one."""
+    """Read the data: one relation, or a dict of them of which `relation` names one; `time`: a column of that one."""
     model = Model(model) if isinstance(model, str) else model
     if model is not None and not isinstance(model, Model):
         raise ParameterError(
-            f"`model` must be a plait.Model or its text, got {type(model).__name__}.",
+            f"`model` must be a plait.Model or its equations, got {type(model).__name__}.",
         )
-    given = data if isinstance(data, Mapping) and not is_table(data) else None
+    given = _given(data, model)
     name = _chosen(given, relation, model)
     relations = {key: as_relation(key, value) for key, value in (given or {name: data}).items()}
     times = None
@@ -145,16 +143,26 @@ def read_split_target(
         relations = {key: _without_doubt(key, value, indices[key]) for key, value in relations.items()}
     relations = {key: value.tabled(own, key) for key, value in relations.items()}
     known = {key: _bindable(r, model is not None) for key, r in relations.items()}
-    bound = bind(own, known, entities=_declared(labels, axes, model), warn=False)  # the fit that follows will warn
-    # A split may hide every self-link, which must not make the diagonal a missing one.
+    bound = bind(own, known, entities=_declared(labels, axes, model), warn=False)  # the fit will warn
+    # A split may hide every self-link; self-links must stay observed then.
     observed = {
         key: replace(r, self_links="observed") for key, r in relations.items() if _observes(bound.relations[key])
     }
     return SplitTarget(name, given, {**relations, **observed}, bound, times)
 
 
+def _given(data: Any, model: Model | None) -> Mapping[str, Any] | None:
+    """The dict of relations that came in; None for a single relation, which may be a dict of columns."""
+    if isinstance(data, np.ndarray) and model is not None and len(model.relations) == 1:
+        refuse_ambiguous(data, len(model.equations[0].indices), "data")
+    if not isinstance(data, Mapping) or is_table(data):
+        return None
+    columns = is_of_columns(data) if model is None else by_relation(model, data) is not data
+    return None if columns else data
+
+
 def _without_doubt(name: str, relation: Relation, indices: tuple[str, ...]) -> Relation:
-    """The relation of a table, where it is clear which columns are indices; it says so to whoever splits the rest."""
+    """The relation of a table with explicit indices, for later splits of the rest."""
     if not is_table(relation.data):
         return relation
     refuse_perhaps_values(name, relation, indices)
@@ -166,12 +174,12 @@ def _observes(relation: BoundRelation) -> bool:
 
 
 def _bindable(relation: Relation, has_diagonal: object) -> Relation:
-    """The relation without what it says of a diagonal where nobody knows of one: which axes are one, a model says."""
+    """The relation without `self_links` where no axes are shared; only a model declares that."""
     return relation if has_diagonal else replace(relation, self_links="auto")
 
 
 def _used(name: str, relation: Relation, model: Model | None) -> tuple[str, ...] | None:
-    """The columns that a relation says it needs; None where all columns of its table are."""
+    """Columns that a relation declares; None where all columns of its table are used."""
     columns = relation.columns or {}
     own = relation.indices if model is None else model.equation(name).indices
     said = tuple(columns.values()) if own is None else tuple(columns.get(index, index) for index in own)
@@ -179,19 +187,19 @@ def _used(name: str, relation: Relation, model: Model | None) -> tuple[str, ...]
 
 
 def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model | None) -> str:
-    """The name of the relation to split."""
+    """Name of the relation to split."""
     known = list(data) if data is not None else list(model.relations) if model is not None else []
     if relation is None and len(known) > 1:
         raise ParameterError(
-            f"`relation` must say which of {', '.join(known)} to hide from.",
-            hint=f"Give `relation={str(known[0])!r}`, or another.",
+            f"`relation` is missing; the relations are {', '.join(known)}.",
+            hint=f"Example: `relation={str(known[0])!r}`.",
         )
     if relation is None:
         return known[0] if known else "data"
     if known and relation not in known:
         raise ParameterError(
-            f"`relation` is {relation!r}, for which there are no data.",
-            hint=f"{suggestion(relation, known)}There are {', '.join(map(str, known))}.",
+            f"`relation`: there are no data for {relation!r}.",
+            hint=f"{suggestion(relation, known)}The relations are {', '.join(map(str, known))}.",
         )
     return relation
 

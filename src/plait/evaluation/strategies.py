@@ -22,7 +22,7 @@ from plait.tuning import TUNING
 
 
 def observed_cells(weights: Weights) -> AnyArray | None:
-    """Coordinates (n, order) of all cells with M > 0, in order; None if there are too many cells to look at."""
+    """Sorted coordinates (n, order) of all cells with M > 0; None if there are too many cells to list."""
     tables = [term.table for term in weights.terms if term.table is not None]
     if not weights.terms:
         return np.zeros((0, len(weights.shape)), np.uint32)
@@ -32,9 +32,9 @@ def observed_cells(weights: Weights) -> AnyArray | None:
 
 
 def cells_under(weights: Weights, places: Sequence[int], coords: AnyArray) -> AnyArray | None:
-    """Coordinates of the cells with M > 0 of some slices, pairs, …; None if there are too many cells to look at.
+    """Coordinates of the cells with M > 0 of some slices, pairs, …; None if there are too many cells to list.
 
-    coords (m, k): rows of the indices at these places; the other indices run over all their rows.
+    `coords` (m, k): rows of the indices at these positions; the other indices run over all their rows.
     """
     others = [k for k in range(len(weights.shape)) if k not in places]
     shape = (len(coords), *(weights.shape[k] for k in others))
@@ -59,8 +59,8 @@ LAST = '`by=("leave_last_out", …)`'
 
 @dataclass(frozen=True, eq=False)
 class ChosenCells:
-    """What is hidden: coordinates (n, k) by some indices; the cells of the test (m, order); whether zeros are among
-    them; and out of how many cells, links, entities or pairs (what) how many were chosen.
+    """Held-out cells: coordinates (n, k) by index set; the cells of the test set (m, order); whether they include
+    zeros; and the number chosen out of `what` (cells, links, entities or pairs).
     """
 
     hidden: dict[tuple[str, ...], AnyArray]
@@ -84,48 +84,48 @@ class Strategy:
 
     @property
     def by(self) -> str | tuple[str, ...]:
-        """As a split tells it."""
+        """The option `by`."""
         if self.word == "slices":
             return self.over
         return ("leave_last_out", *self.over) if self.word == "leave_last_out" else self.word
 
     @property
     def share(self) -> float:
-        """The fraction, where there must be one."""
+        """The fraction, which must be given."""
         assert self.fraction is not None
         return self.fraction
 
 
 def parse_strategy(by: Any, fraction: Any, time: Any, count: Any, bound: BoundRelation) -> Strategy:
-    """The arguments of `hide` that say what to hide, checked."""
+    """Checked arguments of `train_test_split` that say what to hold out."""
     word, over = _by(by, bound)
     _check_amount(word, by, fraction, count)
     if time is not None and word not in ("time", "leave_last_out"):
         raise ParameterError(
-            f"`time` is {time!r}, but `by` is {by!r}, which does not use it.",
-            hint=f'Hide the latest links, `by="time"`, or the last of each entity, {LAST}.',
+            f"`time` is {time!r}, but `by` is {by!r}, which does not use `time`.",
+            hint=f'Hold out the latest links with `by="time"`, or the last links of each entity with {LAST}.',
         )
     return Strategy(word, over, None if fraction is None else float(fraction), time, 1 if count is None else int(count))
 
 
 def check_time(by: Any, time: Any) -> None:
-    """Refuse to ask for times without a column of them, before that column is taken for something else."""
+    """Refuse `by="time"` without a column of times."""
     if by == "time" and time is None:
         raise ParameterError(
-            '`by="time"` needs `time`, the column that says when.',
-            hint='Give `time="when"`, or another column.',
+            '`by="time"` requires `time`, the column of times.',
+            hint='Example: `time="date"`.',
         )
 
 
 def _by(by: Any, bound: BoundRelation) -> tuple[str, tuple[str, ...]]:
-    """One of the words; or "slices" or "leave_last_out", and the indices whose entities, pairs, … are meant."""
+    """One of the words; or "slices" or "leave_last_out", and their indices."""
     if isinstance(by, str):
         if by not in WORDS:
             near = suggestion(by, WORDS)
             example = f'("index", {bound.indices[0]!r})' if bound.indices else '("index", …)'
             raise ParameterError(
-                f"`by` is {by!r}.",
-                hint=f"{near}It is {', '.join(map(repr, WORDS))}, or a tuple of indices such as {example}.",
+                f"`by` has an unknown value: {by!r}.",
+                hint=f"{near}Use {', '.join(map(repr, WORDS))}, or a tuple such as {example}.",
             )
         return by, ()
     given = tuple(by) if isinstance(by, Sequence) else ()
@@ -134,50 +134,50 @@ def _by(by: Any, bound: BoundRelation) -> tuple[str, tuple[str, ...]]:
     for index in over:
         if index not in bound.indices:
             raise ParameterError(
-                f"`by` names {index!r}, which is no index of {bound.name}.",
-                hint=f"{suggestion(index, bound.indices)}It has {', '.join(bound.indices) or 'none'}.",
+                f"`by`: {index!r} is not an index of {bound.name}.",
+                hint=f"{suggestion(index, bound.indices)}The indices are {', '.join(bound.indices) or 'none'}.",
             )
     if not over or len(set(over)) < len(over):
         raise ParameterError(
-            f"`by` is {by!r}.",
-            hint="Name each index once: ('index', 'user') or ('pair', 'user', 'place').",
+            f"`by` has an unknown value: {by!r}.",
+            hint="Give each index once, as in ('index', 'user') or ('pair', 'user', 'place').",
         )
     ordered = tuple(index for index in bound.indices if index in over)
     return ("leave_last_out" if word == "leave_last_out" else "slices"), ordered
 
 
 def _check_amount(word: str, by: Any, fraction: Any, count: Any) -> None:
-    """How much to hide: a fraction; of each entity's last links a number."""
+    """Check the fraction, or the number of last links per entity."""
     if word == "leave_last_out":
         if fraction is not None:
             raise ParameterError(
-                f"`fraction` is {fraction!r}, but `by` is {by!r}, which hides the last link of each.",
-                hint="Leave it out; `count=2` would hide the last two.",
+                f"`fraction` has no effect with `by={by!r}`, got {fraction!r}.",
+                hint="Remove it, or use `count`, such as `count=2`.",
             )
         whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
         if count is not None and (not whole or count < 1):
-            raise ParameterError.must_be("count", "a whole number, 1 or more", count)
+            raise ParameterError.must_be("count", "an integer of at least 1", count)
         return
     if count is not None:
         raise ParameterError(
-            f"`count` is {count!r}, but it is for {LAST}.",
-            hint="Say how much to hide by `fraction`.",
+            f"`count` requires {LAST}, got `count={count!r}`.",
+            hint="Use `fraction` instead.",
         )
     number = isinstance(fraction, (int, float, np.floating)) and not isinstance(fraction, bool)
     if not number or not 0 < fraction < 1:
         raise ParameterError.must_be(
             "fraction",
-            "over 0 and under 1",
+            "greater than 0 and less than 1",
             fraction,
-            hint="Give 0.2 to hide a fifth.",
+            hint="Example: 0.2 holds out a fifth.",
         )
 
 
 def choose(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
-    """What to hide of the relation to split."""
+    """Choose the held-out cells."""
     if not len(subject.bound.links):
         raise DataError(
-            "there is no observed link, so nothing can be tested.",
+            "there are no observed links to hold out.",
             location=TableLocation.of(subject.name),
             hint="Give data with links.",
         )
@@ -197,16 +197,16 @@ def _choose_cells(subject: SplitTarget, way: Strategy, rng: np.random.Generator)
     cells = _observed(bound)
     if cells is None:
         raise ParameterError(
-            f'`by="cells"` lists all cells, but {bound.name} has {bound.total_cells:,}, '
-            f"over {TUNING.max_listed_cells:,}.",
-            hint='Use `by="thinned_links"`: it hides links and zeros in equal shares without listing them.',
+            f'`by="cells"` lists all cells, but {bound.name} has {bound.total_cells:,} cells (maximum '
+            f"{TUNING.max_listed_cells:,}).",
+            hint='Use `by="thinned_links"`, which holds out links and zeros in equal shares without a list of cells.',
         )
     chosen = cells[_some(len(cells), way.share, rng, f"observed cells of {bound.name}")]
     return ChosenCells({bound.indices: chosen}, chosen, True, "observed cells", len(chosen), len(cells))
 
 
 def _observed(bound: BoundRelation) -> AnyArray | None:
-    """All cells with M > 0, each in one writing; None if there are too many cells to look at."""
+    """All cells with M > 0, each in one orientation; None if there are too many cells to list."""
     cells = observed_cells(bound.weights)
     return cells if cells is None or not bound.groups else cells[writing(cells, bound.groups) == 0]
 
@@ -222,11 +222,8 @@ def _choose_thin(subject: SplitTarget, way: Strategy, rng: np.random.Generator) 
     relation, name = subject.relation, subject.name
     if _unlisted_missing(subject):
         raise ParameterError(
-            (
-                f'`by="thinned_links"` weighs the zeros that {name} does not list, but with '
-                f'`observed="listed"` these are missing.'
-            ),
-            hint='Use `by="cells"`: it hides listed cells, however large the tensor.',
+            (f'`by="thinned_links"` requires zeros that are not listed, but {name} has `observed="listed"`.'),
+            hint='Use `by="cells"`, which holds out listed cells.',
         )
     if relation.weight_column is not None:
         _refuse_weighted_zeros(subject, '"thinned_links"')
@@ -235,13 +232,13 @@ def _choose_thin(subject: SplitTarget, way: Strategy, rng: np.random.Generator) 
 
 
 def _thinned_weight(subject: SplitTarget, share: float) -> float:
-    """What zeros weigh when a share of the links is hidden."""
+    """Weight of zeros when a share of the links is held out."""
     observed = subject.relation.observed
     return (1.0 if isinstance(observed, str) else float(observed)) * (1.0 - share)
 
 
 def _unlisted_missing(subject: SplitTarget) -> bool:
-    """Whether cells that the data do not list are missing, so that none of them is a zero."""
+    """Whether unlisted cells are missing, so that none of them is a zero."""
     relation = subject.relation
     return relation.observed == "listed" and (is_table(relation.data) or is_sparse(relation.data))
 
@@ -250,7 +247,7 @@ def _unlisted_missing(subject: SplitTarget) -> bool:
 
 
 def _choose_latest(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
-    """The latest of the links, or of the listed cells where only these are observed; among equal times at random."""
+    """The latest links, or listed cells where only these are observed; ties at random."""
     cells, what = _candidates(subject, '"time"')
     number = _how_many(len(cells), way.share, f"{what} of {subject.name}")
     order = np.lexsort((rng.random(len(cells)), times_at(subject, cells)))
@@ -258,35 +255,35 @@ def _choose_latest(subject: SplitTarget, way: Strategy, rng: np.random.Generator
 
 
 def _choose_last(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
-    """The last links of each entity, or some at random where nothing says when.
+    """The last links of each entity, or random ones without times.
 
-    Who has no more than these keeps them all, and so does whom another way of writing them is about.
+    An entity keeps all its links if it has no more than these, and so does one that shares an undirected link.
     """
     cells, what = _candidates(subject, '("leave_last_out", …)')
     when = np.zeros(len(cells)) if way.time is None else times_at(subject, cells)
     entity, cell = _entities_of(subject.bound, cells, way.over)
     order = np.lexsort((rng.random(len(cells))[cell], when[cell], entity))
     have = np.bincount(entity)
-    after = np.cumsum(have)[entity[order]] - np.arange(len(order))  # 1 for the last of an entity
+    after = np.cumsum(have)[entity[order]] - np.arange(len(order))  # 1 for the last link of an entity
     needed = np.unique(cell[have[entity] <= way.count])
     chosen = np.setdiff1d(cell[order[after <= way.count]], needed)
     each = f"each {' and '.join(way.over)}"
     if not len(chosen):
         raise ParameterError(
             (
-                f"no {' and '.join(way.over)} of {subject.name} has more than {way.count} of its {what}, so "
-                "nothing would be left of any."
+                f"no {' and '.join(way.over)} of {subject.name} has more than {way.count} of the {what}, "
+                "so no training links would remain."
             ),
-            hint="Give a smaller count, or more data.",
+            hint="Use a smaller `count`, or more data.",
         )
     how = f"{way.count} of {each} at random" if way.time is None else f"the last {way.count} of {each} by {way.time}"
     return _put_aside(subject, cells, chosen, f"{what} ({how})")
 
 
 def _entities_of(bound: BoundRelation, cells: AnyArray, over: Sequence[str]) -> tuple[AnyArray, AnyArray]:
-    """Whose links cells (n, order) are: a number of the entity (m,), or combination, and of the cell (m,).
+    """Entities of cells (n, order): number of the entity (m,), or combination, and of the cell (m,).
 
-    A cell that can be written in several ways belongs to the entities of all of them.
+    A cell with several orientations belongs to the entities of all of them.
     """
     places, ways = [bound.indices.index(index) for index in over], list(orders(bound.groups, cells.shape[1]))
     rows = np.concatenate([cells[:, order][:, places] for order in ways])
@@ -299,7 +296,7 @@ def _entities_of(bound: BoundRelation, cells: AnyArray, over: Sequence[str]) -> 
 
 
 def _candidates(subject: SplitTarget, by: str) -> tuple[AnyArray, str]:
-    """What has a time: the links, or all listed cells where others are missing; and what they are called."""
+    """Cells with a time: the links, or all listed cells where others are missing; and their name."""
     if _unlisted_missing(subject):
         cells = _observed(subject.bound)
         assert cells is not None  # they are listed
@@ -310,14 +307,14 @@ def _candidates(subject: SplitTarget, by: str) -> tuple[AnyArray, str]:
 
 
 def _put_aside(subject: SplitTarget, cells: AnyArray, chosen: AnyArray, what: str) -> ChosenCells:
-    """Listed cells become missing, as all others are; links become zeros like all others, which weigh less (`thin`)."""
+    """Listed cells become missing like all others; links become zeros like all others, which weigh less (`thinned`)."""
     some, listed = cells[chosen], _unlisted_missing(subject)
     weight = None if listed else _thinned_weight(subject, len(some) / len(cells))
     return ChosenCells({subject.bound.indices: some}, some, listed, what, len(some), len(cells), weight)
 
 
 def add_decoy_zeros(subject: SplitTarget, links: ChosenCells, rng: np.random.Generator) -> ChosenCells:
-    """The chosen links and as many zeros: what is hidden in other relations must not tell links from zeros."""
+    """The chosen links and as many zeros, so that hidden cells of other relations do not reveal which are links."""
     bound = subject.bound
     cells = _observed(bound)
     if cells is None:
@@ -331,7 +328,7 @@ def add_decoy_zeros(subject: SplitTarget, links: ChosenCells, rng: np.random.Gen
 
 
 def _refuse_weighted_zeros(subject: SplitTarget, by: str) -> None:
-    """Listed zeros with weights of their own would not be thinned by the weight of all other zeros."""
+    """Refuse listed zeros with weights of their own, which thinning would not scale."""
     source = subject.relation.read(subject.name, subject.bound.indices)
     assert isinstance(source, TableSource)
     assert source.weights is not None
@@ -339,8 +336,8 @@ def _refuse_weighted_zeros(subject: SplitTarget, by: str) -> None:
     zero = 1.0 if isinstance(observed, str) else float(observed)
     if ((source.values == 0) & (source.weights != zero)).any():
         raise ParameterError(
-            f"`by={by}` gives all zeros of {subject.name} one weight, but its weight column gives some their own.",
-            hint='Use `by="links"`, or leave out the rows of zeros.',
+            f"`by={by}` requires one weight for all zeros of {subject.name}, but its weight column has several.",
+            hint='Use `by="links"`, or remove the rows with zeros.',
         )
 
 
@@ -349,8 +346,9 @@ def _choose_slices(subject: SplitTarget, way: Strategy, rng: np.random.Generator
     sizes = [bound.weights.sizes[index] for index in over]
     if math.prod(sizes) > TUNING.max_listed_cells:
         raise ParameterError(
-            f"there are {math.prod(sizes):,} of {', '.join(over)} in {bound.name}, over {TUNING.max_listed_cells:,}.",
-            hint='Hide entities of one index, or use `by="thinned_links"`.',
+            f"{bound.name} has {math.prod(sizes):,} combinations of {', '.join(over)} (maximum "
+            f"{TUNING.max_listed_cells:,}).",
+            hint='Hold out entities of one index, or use `by="thinned_links"`.',
         )
     what = f"entities of {over[0]}" if len(over) == 1 else f"combinations of {', '.join(over)}"
     places = [bound.indices.index(index) for index in over]
@@ -365,7 +363,7 @@ def _choose_slices(subject: SplitTarget, way: Strategy, rng: np.random.Generator
 
 
 def _some(count: int, fraction: float, rng: np.random.Generator, what: str) -> AnyArray:
-    """Which of so many to hide, in order: exactly the fraction, to the nearest whole number."""
+    """Sorted choice of a fraction of `count` items, rounded to the nearest integer."""
     return pick(count, _how_many(count, fraction, what), rng, shuffle=False)
 
 
@@ -374,7 +372,7 @@ def _how_many(count: int, fraction: float, what: str) -> int:
     if chosen in (0, count):
         share = "none" if chosen == 0 else "all"
         raise ParameterError(
-            f"a fraction of {fraction:g} of {count:,} {what} is {share} of them.",
-            hint=f"Give a {'larger' if chosen == 0 else 'smaller'} fraction, or more data.",
+            f"`fraction={fraction:g}` of {count:,} {what} is {share} of them.",
+            hint=f"Use a {'larger' if chosen == 0 else 'smaller'} `fraction`, or more data.",
         )
     return chosen

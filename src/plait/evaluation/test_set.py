@@ -1,15 +1,14 @@
-"""A test as row numbers and values: which columns of its table mean what, and what a Relation says about it.
+"""Test set as row numbers and values, from a table, an array or a `Relation`.
 
-Columns are found by the names of the indices, or by those that the data of the fit had; values by `value`, or by the
-name that they had there. A column that could hold the values but is not understood is refused: were it ignored, every
-row would be a link.
+Columns are found by the names of the indices, or by those of the fit's data; values by `value`, or by their name there.
+An unknown column that could hold the values is refused: without it, every row would be a link.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from narwhals import selectors
+from narwhals.stable.v2 import selectors
 
 from plait._typing import Array, Rows
 from plait.analysis.predict.lookup import as_frame, rows_of
@@ -17,6 +16,7 @@ from plait.data.encoding.columns import number_array
 from plait.data.observation.structural_zeros import Closed
 from plait.data.observation.symmetry import mirrored, writing
 from plait.data.sources.arrays import ArraySource, as_floats, is_array, is_sparse, symmetric
+from plait.data.sources.coercion import refuse_ambiguous
 from plait.data.sources.relation import Relation
 from plait.data.sources.tables import check_ignored
 from plait.data.sparse.keys import columns_of, pack
@@ -31,9 +31,8 @@ TEST = TableLocation("test")
 
 
 def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Array]:
-    """The cells of a test (n, order) and their values (n,), each cell once."""
-    if not isinstance(test, Relation):
-        test = Relation(as_frame(test, TEST).to_native())
+    """Cells of a test set (n, order) and their values (n,), each cell once."""
+    test = _as_relation(fit, relation, test, TEST)
     _refuse_senseless(fit, relation, test)
     column = None
     if is_array(test.data):
@@ -50,8 +49,19 @@ def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Array]:
     return rows, values
 
 
+def _as_relation(fit: "Fit", relation: str, given: Any, what: TableLocation) -> Relation:
+    """A test, or a table of known links, in any form that data of a fit may have."""
+    indices = fit.model.equation(relation).indices
+    if isinstance(given, np.ndarray):
+        refuse_ambiguous(given, len(indices), what.name)
+    try:
+        return (given if isinstance(given, Relation) else Relation(given)).with_names(what, indices)
+    except DataError as error:
+        raise error.within(what) from None
+
+
 def _in_one_way(fit: "Fit", relation: str, rows: Rows, values: Array) -> tuple[Rows, Array]:
-    """Cells (n, order) in the writing in which known links are kept; one that is there in two, with one value, once."""
+    """Cells (n, order) in canonical orientation; one that is listed in two, with one value, once."""
     known = fit.known[relation]
     if not known.groups:
         return rows, values
@@ -66,12 +76,8 @@ def _in_one_way(fit: "Fit", relation: str, rows: Rows, values: Array) -> tuple[R
 
 
 def read_known(fit: "Fit", relation: str, known: Any, what: TableLocation) -> Rows:
-    """The links (n, order) of a table of further known ones; those of entities that the fit does not know left out.
-
-    what: the table in errors.
-    """
-    if not isinstance(known, Relation):
-        known = Relation(as_frame(known, what).to_native())
+    """Links (n, order) of a table of `known`, without entities unknown to the fit. `what`: the table in errors."""
+    known = _as_relation(fit, relation, known, what)
     if is_array(known.data):
         rows, values = _of_array(fit, relation, known, what)
     else:
@@ -86,7 +92,7 @@ def read_known(fit: "Fit", relation: str, known: Any, what: TableLocation) -> Ro
 def _of_table(
     fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST, unknown: str = "error"
 ) -> tuple[Rows, Array, str | None]:
-    """Cells, values and the column of the latter; what: the argument that the table is, for errors."""
+    """Cells, values and the column of the latter; `what`: the argument, for errors."""
     frame, known = as_frame(test.data, what), fit.known[relation]
     check_ignored(frame.columns, test.ignore_columns or (), [*(test.columns or {}).values(), test.value], what)
     frame = frame.drop(*(test.ignore_columns or ()))
@@ -109,7 +115,7 @@ def _index_columns(
     remembered: Mapping[str, str],
     what: TableLocation,
 ) -> dict[str, str]:
-    """Index -> column: as the test says, by the name of the index, or as the data of the fit had it."""
+    """Index → column: as given, by the name of the index, or as in the data of the fit."""
     named: dict[str, str] = {}
     for index in indices:
         names = [said[index]] if index in said else [index, remembered.get(index, index)]
@@ -120,7 +126,7 @@ def _index_columns(
             raise DataError(
                 f"there is no column {quoted(said[index])}; the table has {', '.join(map(quoted, have))}.",
                 location=what,
-                hint=f"{suggestion(said[index], have)}`columns` names it: give the name of a column of the table.",
+                hint=f"{suggestion(said[index], have)}Set `columns` to a column of the table.",
             )
     return named
 
@@ -128,56 +134,56 @@ def _index_columns(
 def _value_column(
     have: Sequence[str], used: Sequence[str], said: str | None, remembered: str | None, what: TableLocation
 ) -> str | None:
-    """The column of values; None where every row is a link."""
+    """Column of values; None where every row is a link."""
     left = [column for column in have if column not in used]
     if said is not None:
         if said not in left:
             raise DataError(
                 f"there is no column {quoted(said)}; the table has {', '.join(map(quoted, have))}.",
                 location=what,
-                hint=f"{suggestion(said, have)}`value` names the column of values.",
+                hint=f"{suggestion(said, have)}Set `value` to the column of values.",
             )
         return said
     known = [column for column in dict.fromkeys(("value", remembered)) if column in left]
     if len(known) > 1:
         raise DataError(
-            f"columns 'value' and {quoted(remembered)} may both hold the values.",
+            f"both columns 'value' and {quoted(remembered)} can be the values.",
             location=what,
-            hint=f"Drop one, or say which does: {value_of(what, remembered)}.",
+            hint=f"Remove one, or choose with {value_of(what, remembered)}.",
         )
     if left and not known:
         raise DataError(
-            f"column {quoted(left[0])} is not used, and there is no column of values.",
+            f"column {quoted(left[0])} is not used, and the table has no column of values.",
             location=what,
-            hint=f"Drop it, or say that it holds the values: {value_of(what, left[0])}.",
+            hint=f"Remove it, or use it as values with {value_of(what, left[0])}.",
         )
     return known[0] if known else None
 
 
 def value_of(what: TableLocation, column: str | None) -> str:
-    """How one says which column holds the values."""
+    """How to name the column of values, for a hint."""
     return f"`value={column!r}`"
 
 
-# --- what a Relation says
+# --- relations
 
 
 def _refuse_senseless(fit: "Fit", relation: str, test: Relation) -> None:
-    """Options that would change figures if they meant anything here."""
+    """Refuse options of a `Relation` that a test set cannot have."""
     wrong = None
     if test.weight != 1:
-        wrong = f"`weight` is {test.weight!r}, but all cells of a test count alike"
+        wrong = f"`weight` is {test.weight!r}, but all test cells have the same weight"
     elif not isinstance(test.observed, str):
         said = f"`observed` is {test.observed!r}"
-        wrong = f"{said}, but only the listed cells of a test count, zeros as much as links"
+        wrong = f"{said}, but a test uses only listed cells, with equal weights"
     elif test.likelihood not in (Relation.likelihood, fit.likelihood[relation]):
         wrong = f"the likelihood is {test.likelihood!s}, but {relation} was fitted as {fit.likelihood[relation]}"
     if wrong is not None:
-        raise DataError(f"{wrong}.", location=TEST, hint="Leave it out.")
+        raise DataError(f"{wrong}.", location=TEST, hint="Remove it.")
 
 
 def _of_array(fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST) -> tuple[Rows, Array]:
-    """All cells of a dense array but NaN; those that a sparse one stores."""
+    """All cells of a dense array but NaN; stored cells of a sparse one."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     source = test.read(what, indices, fit.known[relation].groups)
     assert isinstance(source, ArraySource)
@@ -185,7 +191,7 @@ def _of_array(fit: "Fit", relation: str, test: Relation, what: TableLocation = T
         raise DataError(
             f"the array has shape {source.shape}, but {relation} has {shape}.",
             location=what,
-            hint="Give one entry a cell, or a table.",
+            hint="Give one entry per cell, or a table.",
         )
     if is_sparse(test.data):
         return source.coords.astype(np.int64), source.values
@@ -197,7 +203,7 @@ def _of_array(fit: "Fit", relation: str, test: Relation, what: TableLocation = T
 
 
 def _not_tested(fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST) -> Closed:
-    """The cells that `missing=` and `hidden=` of a test take out of it."""
+    """Cells that `missing=` and `hidden=` exclude from a test set."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     tables: dict[tuple[str, ...], Rows] = {}
     for where, labels in (*test.read_missing(what, indices), *test.read_hidden(what, indices)):
@@ -217,7 +223,7 @@ def _check_values(values: Array, likelihood: Likelihood, where: TableLocation) -
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(
-            f"the value is {values[row]:g}.",
+            f"the value is {values[row]:g}, which is not valid for the likelihood {likelihood}.",
             location=where.at(row=row),
             actual=float(values[row]),
             expected=likelihood.wanted,
@@ -226,7 +232,7 @@ def _check_values(values: Array, likelihood: Likelihood, where: TableLocation) -
 
 
 def _summed(rows: Rows, values: Array) -> tuple[Rows, Array]:
-    """Each cell once, with the sum of its values."""
+    """Distinct cells, with the sum of their values."""
     if not rows.shape[1]:
         return rows[:1], values.sum(keepdims=True)
     distinct, which = np.unique(rows, axis=0, return_inverse=True)
@@ -234,7 +240,7 @@ def _summed(rows: Rows, values: Array) -> tuple[Rows, Array]:
 
 
 def _check_once(fit: "Fit", relation: str, rows: Rows) -> None:
-    """No cell (n, order) may count twice."""
+    """Refuse repeated cells (n, order)."""
     keys = pack(columns_of(rows), fit.known[relation].shape, len(rows))
     order = np.argsort(keys, kind="stable")
     again = order[1:][keys[order[1:]] == keys[order[:-1]]]
@@ -247,7 +253,7 @@ def _check_once(fit: "Fit", relation: str, rows: Rows) -> None:
     more = len(again) - 1
     also = f"; {more:,} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
     raise DataError(
-        f"both are about {cell or 'the same cell'}{also}.",
+        f"both rows contain {cell or 'the same cell'}{also}.",
         location=TableLocation("test", rows=(first, second)),
-        hint="Remove one, or give the cell one row with the sum of the values.",
+        hint="Remove one of the rows, or sum their values in one row.",
     )

@@ -1,4 +1,4 @@
-"""Evidence from data outside the factors: features of entities, and paths between them (decision 23)."""
+"""Evidence for links: features of entities, neighbours, and paths between entities (decisions 23 and 36)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from plait.evidence.entity_features import Features, features
     from plait.evidence.graph_walks import paths
+    from plait.evidence.link_evidence import LinkEvidence, neighbours
 
-__all__ = ["Features", "features", "paths"]
+__all__ = ["Features", "LinkEvidence", "features", "neighbours", "paths"]
 
 _LAZY = {
+    "LinkEvidence": "plait.evidence.link_evidence",
     "Features": "plait.evidence.entity_features",
     "features": "plait.evidence.entity_features",
+    "neighbours": "plait.evidence.link_evidence",
     "paths": "plait.evidence.graph_walks",
 }
 

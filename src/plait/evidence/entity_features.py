@@ -1,8 +1,8 @@
-"""Features of entities, of any kind, as columns that are never negative: what a given factor needs.
+"""Features of entities as non-negative columns, for given factors.
 
-Text, categories and truth values become a column for each value. Numbers become hats: functions that are 1 at a knot, 0
-at all others and straight between, with knots at quantiles. Either way the columns of one feature add up to 1 in every
-row, so that no entity has more rate than another only because of how its features are written.
+Text, categories and booleans become a column per value. Numbers become linear B-splines (hats) with knots at quantiles:
+1 at a knot, 0 at all others and linear between. The columns of one feature add up to 1 in every row, so no entity has a
+larger rate because of the encoding.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from plait.data.sources.tables import frame_of
 from plait.errors import DataError, ParameterError, TableLocation, quoted
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,29 @@ class Feature:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Columns for entities. entities: the entities. names: the columns. values (entities, columns): 0 or more.
+    """Non-negative feature columns of entities, as `features` returns them.
 
-    `len(features)` is the number of columns, the rank of the index that runs over them.
+    ``len(features)`` is the number of columns: the size of the index that runs over them.
+
+    Attributes
+    ----------
+    entities : tuple
+        Names of the entities.
+    names : tuple of str
+        Names of the columns.
+    values : numpy.ndarray
+        Array of shape ``(n_entities, n_columns)``.
+    entity : str
+        Column that names the entities.
+    parts : tuple
+        How each feature becomes columns.
+
+    Examples
+    --------
+    >>> people = pl.DataFrame({"user": ["ann", "bob"], "city": ["Rome", "Oslo"]})
+    >>> features = plait.evidence.features(people, "user")
+    >>> features.names
+    ('city=Oslo', 'city=Rome')
     """
 
     entities: tuple[Hashable, ...]
@@ -62,14 +82,55 @@ class Features:
         return f"Features of {len(self.entities)} {self.entity}: {', '.join(self.names)}"
 
     def rows(self, entities: Iterable[Hashable]) -> Array:
-        """The array with a row for each of some entities, in their order; one without features has the average row."""
+        """Return the columns of some entities.
+
+        Parameters
+        ----------
+        entities : iterable
+            Names of entities, such as ``fit.entities["user"]``.
+
+        Returns
+        -------
+        numpy.ndarray
+            Array of shape ``(n_entities, n_columns)``. An entity without features has the average
+            row.
+
+        Examples
+        --------
+        >>> people = pl.DataFrame({"user": ["ann", "bob"], "city": ["Rome", "Oslo"]})
+        >>> plait.evidence.features(people, "user").rows(["bob", "ann", "cem"]).shape
+        (3, 2)
+        """
         places = {label: n for n, label in enumerate(self.entities)}
         average = np.concatenate([part.average for part in self.parts])
         found = [self.values[places[label]] if label in places else average for label in entities]
         return np.array(found).reshape(-1, len(self))
 
     def encode(self, table: Any) -> "Features":
-        """The same columns for the entities of another table; a value that has none becomes the average."""
+        """Compute the same columns for another table.
+
+        Parameters
+        ----------
+        table : table or dict of columns
+            One row per entity, with the same feature columns.
+
+        Returns
+        -------
+        Features
+            The columns. A value that the first table did not have becomes the average.
+
+        Raises
+        ------
+        plait.errors.DataError
+            If a column is missing.
+
+        Examples
+        --------
+        >>> people = pl.DataFrame({"user": ["ann", "bob"], "city": ["Rome", "Oslo"]})
+        >>> features = plait.evidence.features(people, "user")
+        >>> features.encode({"user": ["fay"], "city": ["Oslo"]}).entities
+        ('fay',)
+        """
         frame = _frame(table)
         labels = _labels(frame, self.entity)
         for part in self.parts:
@@ -79,23 +140,56 @@ class Features:
 
 
 def features(table: Any, entity: str, *, knots: int = 5) -> Features:
-    """Columns of 0 or more for every feature of some entities, to be given as a factor.
+    """Turn features of entities into non-negative columns for a given factor.
 
-    table: a dataframe (or a dict of columns) with a row for each entity. entity: the column that names it; all other
-    columns are features. knots: hats that a number becomes, fewer where it has fewer values.
+    Parameters
+    ----------
+    table : table or dict of columns
+        One row per entity.
+    entity : str
+        Column that names the entities. All other columns are features.
+    knots : int, default 5
+        Number of columns (linear B-splines) per numeric feature; fewer if it has fewer values.
 
-    A missing value becomes the average of all known ones. Infinite numbers are an error.
+    Returns
+    -------
+    Features
+        The columns. Use ``rows`` as ``fixed`` factor of `plait.fit`.
+
+    Raises
+    ------
+    plait.errors.DataError
+        If an entity is missing or listed twice, or a number is infinite.
+    plait.errors.ParameterError
+        If ``knots`` is less than 2.
+
+    Notes
+    -----
+    A text feature becomes one column per value. A missing value becomes the average of the
+    others.
+
+    Examples
+    --------
+    >>> users = ["ann", "bob", "cem", "dee", "eva"]
+    >>> table = {"user": users, "city": ["Rome", "Rome", "Rome", "Oslo", "Oslo"]}
+    >>> features = plait.evidence.features(table, "user")
+    >>> model = "visits[user, place] = X[user, f] W[place, f]"
+    >>> fixed = {"X": features.rows(users)}
+    >>> rank = {"f": len(features)}
+    >>> fit = plait.fit(model, {"visits": visits}, rank=rank, fixed=fixed, seed=0)
+    >>> fit.top("visits", k=1)["user"].to_list()
+    ['bob']
     """
     if isinstance(knots, bool) or not isinstance(knots, (int, np.integer)) or knots < 2:
-        raise ParameterError.must_be("knots", "a whole number, 2 or more", knots)
+        raise ParameterError.must_be("knots", "an integer of at least 2", knots)
     frame = _frame(table)
     labels = _labels(frame, entity)
     parts = tuple(_feature(frame.get_column(name), int(knots)) for name in frame.columns if name != entity)
     if not parts:
         raise DataError(
-            f"the table has no column besides {quoted(entity)}.",
+            f"the table has no columns other than {quoted(entity)}.",
             location="features",
-            hint="Give it one for each feature.",
+            hint="Add one column per feature.",
         )
     names = tuple(name for part in parts for name in part.names)
     values = np.concatenate([part.columns(frame.get_column(part.name)) for part in parts], axis=1)
@@ -112,9 +206,9 @@ def _check_column(frame: "nw.DataFrame[Any]", name: str) -> None:
     if name not in frame.columns:
         there = ", ".join(map(quoted, frame.columns))
         raise DataError(
-            f"there is no column {quoted(name)}, only {there}.",
+            f"the table has no column {quoted(name)}, only {there}.",
             location="features",
-            hint="Name one of them.",
+            hint="Choose one of them.",
         )
 
 
@@ -128,17 +222,17 @@ def _labels(frame: "nw.DataFrame[Any]", entity: str) -> tuple[Hashable, ...]:
             raise DataError(
                 f"{quoted(entity)} is missing.",
                 location=TableLocation("features", rows=(row,)),
-                hint="Name every entity, or drop the row.",
+                hint="Add the name, or remove the row.",
             )
         if label in seen:
             raise DataError(
-                f"{label!r} stands twice.",
+                f"{label!r} occurs twice.",
                 location=TableLocation("features", rows=(row,)),
                 hint=f"Keep one row for each {entity}.",
             )
         seen.add(label)
     if not labels:
-        raise DataError("the table has no rows.", location="features", hint="Give it one for each entity.")
+        raise DataError("the table has no rows.", location="features", hint="Add one row per entity.")
     return labels
 
 
@@ -157,18 +251,18 @@ def _numbers(column: "nw.Series[Any]") -> Array:
     values = column.to_list()
     if not column.dtype.is_numeric() and any(value is not None for value in values):
         raise DataError(
-            f"numbers are wanted, got {column.dtype}.",
+            f"expected numbers, got {column.dtype}.",
             location=TableLocation("features", str(column.name)),
-            hint="Give what the first table gave.",
+            hint="Use the same type as in the first table.",
         )
     numbers = np.array([np.nan if value is None else float(value) for value in values], np.float64)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
         raise DataError(
-            f"the value is {numbers[row]:g}.",
+            f"the value must be finite, got {numbers[row]:g}.",
             location=TableLocation("features", str(column.name), (row,)),
             actual=float(numbers[row]),
-            hint="Leave it missing, or put a number.",
+            hint="Use a finite number, or leave the value missing.",
         )
     return numbers
 
@@ -188,8 +282,8 @@ def _categories(column: "nw.Series[Any]") -> tuple[Any, ...]:
         if not isinstance(value, (str, bool, np.bool_)):
             kind, where = type(value).__name__, quoted(str(column.name))
             raise DataError(
-                f"features, column {where}: text, truth values or numbers are wanted, got {kind}.",
-                hint="Turn it into one of them, or leave the column out.",
+                f"features, column {where}: expected text, booleans or numbers, got {kind}.",
+                hint="Convert or remove the column.",
             )
     return tuple(sorted(set(values), key=str))
 

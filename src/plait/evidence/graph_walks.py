@@ -18,7 +18,7 @@ from plait.data.bound import Data
 from plait.data.sources.arrays import is_array
 from plait.data.sources.implicit_model import own_indices, plain_model
 from plait.data.sources.relation import Relation, as_relation
-from plait.data.sources.tables import is_table
+from plait.data.sources.tables import as_kind, is_table
 from plait.data.sparse.keys import coordinate_type
 from plait.data.sparse.sorting import sort_cells, taken
 from plait.errors import DataError, ParameterError
@@ -30,6 +30,7 @@ from plait.tuning import TUNING
 
 if TYPE_CHECKING:
     import polars as pl
+    from narwhals.stable.v2.typing import IntoDataFrame
 
 
 @exact_kernel
@@ -144,30 +145,52 @@ def _write(
 BYTES = 64  # of a pair while the table is made: sorted, mirrored and with names
 
 
-def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -> "pl.DataFrame":
-    """The classical neighbourhood evidence of a graph: a table of pairs that are joined by paths, with their ``value``.
+def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -> "IntoDataFrame":
+    """Compute neighbourhood evidence of a graph from paths between its nodes.
 
-    Given as ``fixed={"N": plait.Exposure(plait.evidence.paths(links), default=0)}`` it can be a term of a model
-    beside the latent ones: ``w[] N[user, friend]``.
+    Parameters
+    ----------
+    relation : table or array or graph or Relation
+        Links of the training data. Held-out, missing and zero cells are not links. Values
+        and directions are ignored.
+    length : int, default 2
+        Length of the paths. 2: resource allocation, Σ 1/degree(z) over the common
+        neighbours z. 3: Σ 1/(degree(u) degree(v)) over the paths a–u–v–b; required between
+        two axes.
+    model : Model or str, default None
+        The model. It names the indices of graphs and arrays, and says whether they share
+        entities; by default they do.
 
-    relation: the links of the *training* data; whatever `plait.Relation` takes, or one. Hidden, missing and zero cells
-    are no links; a link is a link, whatever its value and its direction. length: of the paths.
+    Returns
+    -------
+    table
+        Pairs that are joined by paths, with their ``value``. Other pairs have the value 0.
 
-    - 2: resource allocation, Σ 1/degree(z) over the common neighbours z of a and b;
-    - 3: its form of three steps, Σ 1/(degree(u) degree(v)) over the paths a–u–v–b. The only one between two axes
-      (user–item–user–item).
+    Raises
+    ------
+    plait.errors.ParameterError
+        If ``length`` is not 2 or 3, or is 2 between two axes.
+    plait.errors.DataError
+        If the relation does not have two indices.
 
-    model: a `plait.Model` or its text. It names the ends of graphs and arrays, and says whether the two indices are one
-    axis. Without it they are.
+    Notes
+    -----
+    Use it as a given factor in a term of its own, ``w[] N[user, friend]``, with
+    ``fixed={"N": plait.Exposure(plait.evidence.paths(links), default=0)}``.
 
-    A path visits nobody twice. So the value of a pair is the same whether or not it is linked itself: evidence that
-    contained the link would explain the training data perfectly, and no other link. Within one axis a pair stands in
-    the table both ways, with the same value; nobody is paired with himself. What is not listed is 0.
+    A path visits no node twice. So the value of a pair does not depend on whether it is
+    linked itself. Pairs within one axis are listed in both orders.
+
+    Examples
+    --------
+    >>> links = pl.DataFrame({"a": ["ann", "bob", "cem"], "b": ["bob", "cem", "dee"]})
+    >>> plait.evidence.paths(links).rows()[0]
+    ('ann', 'cem', 0.5)
     """
     if length not in (2, 3) or isinstance(length, bool):
         raise ParameterError(
-            f"`length` is {length!r}.",
-            hint="It is 2 or 3.",
+            f"`length` must be 2 or 3, got {length!r}.",
+            hint="Example: `length=3`.",
         )
     refuse_in_fork("plait.evidence.paths")
     data = _bound(as_relation("paths", relation), model)
@@ -176,13 +199,13 @@ def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -
     one_axis = data.model.axis(first) == data.model.axis(second)
     if not one_axis and length == 2:
         raise ParameterError(
-            f"`length` is 2, but {first} and {second} are different axes, and two steps lead back to the first.",
-            hint="Take `length=3`.",
+            f"`length=2` requires one axis, but {first} and {second} are different axes.",
+            hint="Use `length=3`.",
         )
     if one_axis and model is None:
         _refuse_two_axes(links.cells, first, second)
-    cells, values = _sums(links.cells, links.shape, length, one_axis)
-    return _table({index: data.entities[index].names for index in links.indices}, cells, values)
+    cells, values = path_sums(links.cells, links.shape, length, one_axis)
+    return as_kind(_table({index: data.entities[index].names for index in links.indices}, cells, values), links.kind)
 
 
 def _bound(relation: Relation, model: Model | str | None) -> Data:
@@ -196,9 +219,9 @@ def _bound(relation: Relation, model: Model | str | None) -> Data:
         axes = {index: model.axis(index) for index in indices}
     if len(indices) != 2:
         raise DataError(
-            f"a graph has two indices, but there are {len(indices)}: {', '.join(indices)}.",
+            f"a graph has two indices, got {len(indices)}: {', '.join(indices)}.",
             location="paths",
-            hint="Give a table of two, such as the pairs that occur.",
+            hint="Give a table with two columns.",
         )
     if model is None and is_array(relation.data) and len(set(relation.data.shape)) > 1:
         raise _undecided(*indices)
@@ -220,23 +243,23 @@ def _equation(relation: Relation, model: Model) -> tuple[str, tuple[str, ...]]:
         raise DataError(
             f"the model has {which}: {have}.",
             location="paths",
-            hint="Say which indices are meant: `indices`, or `columns` for a table.",
+            hint="Choose the indices with `indices`, or with `columns` for a table.",
         )
     (equation,) = found.values()
     return equation.relation, equation.indices
 
 
 def _refuse_two_axes(cells: AnyArray, first: str, second: str) -> None:
-    """Refuse what looks like links between two kinds of entities, of which nobody said that they are one."""
+    """Refuse links that seem to join two kinds of entities, where no model says that they are one axis."""
     if len(cells) and not np.isin(cells[:, 0], cells[:, 1]).any():
         raise _undecided(first, second)
 
 
 def _undecided(first: str, second: str) -> DataError:
     return DataError(
-        f"are {first} and {second} one axis? Nothing stands on both sides.",
+        f"it is unknown whether {first} and {second} are one axis: they have no names in common.",
         location="paths",
-        hint=f"Give `model`, which says so by a line {second}: {first}, or says that they are two by having none.",
+        hint=f"Give `model`; a line {second}: {first} declares one axis.",
     )
 
 
@@ -254,7 +277,7 @@ class _LinkLists(NamedTuple):
         return cls(links.indptr.astype(np.int64), links.indices.astype(np.int64), shares)
 
 
-def _sums(cells: AnyArray, shape: tuple[int, ...], length: int, one_axis: bool) -> tuple[AnyArray, Array]:
+def path_sums(cells: AnyArray, shape: tuple[int, ...], length: int, one_axis: bool) -> tuple[AnyArray, Array]:
     """The pairs (n, 2) that paths join, in order, and their sums."""
     from scipy.sparse import csr_array
 
@@ -272,7 +295,7 @@ def _sums(cells: AnyArray, shape: tuple[int, ...], length: int, one_axis: bool) 
         total += len(part[1]) * (2 if one_axis else 1)
         _refuse_too_many(total, length)
     found, values = (np.concatenate(some) for some in zip(*parts))
-    if one_axis:  # made once and turned, so that both are the same number to the last bit
+    if one_axis:  # made once and turned, so that both values are bitwise identical
         found, values = np.concatenate([found, found[:, ::-1]]), np.concatenate([values, values])
     order, ordered = sort_cells(found, shape)
     return (ordered, values) if order is None else (ordered, taken(values, order))
@@ -305,11 +328,11 @@ def _walked(
 
 def _refuse_too_many(pairs: int, length: int) -> None:
     if pairs * BYTES > memory() / 2:
-        shorter = ", or take `length=2`" if length == 3 else ""
+        shorter = ", or use `length=2`" if length == 3 else ""
         raise DataError(
-            f"more than {pairs:,} pairs are joined by paths of length {length}, more than memory is there for.",
+            f"more than {pairs:,} pairs have paths of length {length}, which is too many for the memory.",
             location="paths",
-            hint=f"A few entities with very many links join nearly all others; leave these out{shorter}.",
+            hint=f"Remove entities with very many links{shorter}.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Executors: where the sums over leaves are done: on threads, or on the workers of a cluster."""
+"""Executors: sums over leaves on threads, or on the workers of a Dask cluster."""
 
 from plait.executors.dask import Dask
 from plait.executors.executor import Executor, Reference, Stats

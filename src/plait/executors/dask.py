@@ -1,9 +1,9 @@
-"""An executor on a Dask cluster: workers keep the links and sum them, this process keeps the factors and updates them.
+"""Executor on a Dask cluster: workers keep the links and sum them, this process keeps the factors and updates them
+(decision 29).
 
-Consecutive leaves of a table, a node of the summation tree of `joining`, are a *run*. Its links go to one worker, once,
-and again if that worker is lost or another one joins. A sum is a task for each run; Dask schedules the tasks, and
-repeats those that it can. The nodes are joined in the order of `Threads`, so that the bits are the same
-(docs/decisions/0029-dask.md).
+A run is a range of consecutive leaves, a node of the summation tree (`tree_reduce`). Its links go to one worker, once,
+and again if that worker is lost or another one joins. A sum is one task per run; Dask schedules and retries them. Nodes
+are joined in the order of `Threads`, so results are bitwise identical.
 """
 
 import math
@@ -43,7 +43,7 @@ from plait.tuning import TUNING
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-HERE = 1 << 23  # entries times columns of a sum that takes 50 ms on one thread: as long as sending its tasks
+LOCAL_ENTRIES = 1 << 23  # entries × columns of a sum of 50 ms on one thread, the time to send its tasks
 RUNS_PER_THREAD = 2  # a task costs some milliseconds; with two, others share the runs of a lost worker
 MAX_TRIES = 5  # of a sum whose workers are lost
 SEND_SECONDS = 5.0  # in which a worker must begin to receive
@@ -66,20 +66,56 @@ class Run:
 
 
 class Dask:
-    """Sums on the workers of a Dask cluster, with the bits of `Threads`.
+    """Executor that sums links on the workers of a Dask cluster.
 
-    client: a `distributed.Client`, or the address of a scheduler. threads: of this process, which updates the factors.
-    here: entries times columns below which a sum stays in this process. patience: seconds to wait for a worker where
-    none is left.
+    Results are bitwise identical to those on one machine. Requires
+    ``pip install 'tensorplait[dask]'`` here and on the workers.
+
+    Parameters
+    ----------
+    client : distributed.Client or str
+        A client, or the address of a scheduler.
+    threads : int or None, default None
+        Number of threads of this process, which updates the factors.
+    here : int, default 8388608
+        Sums with fewer entries times columns stay in this process.
+    patience : float, default 60.0
+        Seconds to wait for a worker if none is left.
+
+    Raises
+    ------
+    plait.errors.ParameterError
+        If ``client`` is neither a client nor an address, or distributed is not installed.
+    plait.errors.FitError
+        If the scheduler does not answer, or there is no worker.
+
+    Warns
+    -----
+    plait.errors.WorkerMismatchWarning
+        If workers have other versions or processors than this process.
+
+    Notes
+    -----
+    Links are sent to the workers once. If a worker is lost, its links go to another one.
+
+    Guide: <https://tensorplait.github.io/tensorplait/large-data.html>.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> client = Client(processes=False, n_workers=1, dashboard_address=None)
+    >>> with plait.executors.Dask(client) as executor:
+    ...     fit = plait.fit(model, {"visits": visits}, executor=executor, **quick)
+    >>> client.close()
     """
 
     def __init__(
-        self, client: "Client | str", *, threads: int | None = None, here: int = HERE, patience: float = 60.0
+        self, client: "Client | str", *, threads: int | None = None, here: int = LOCAL_ENTRIES, patience: float = 60.0
     ) -> None:
         self.client, self._made_here = connect(client)
         self.here, self.patience = here, patience
         self._threads = Threads(threads)
-        self._runs: dict[int, list[Run]] = {}  # by the id of a table
+        self._runs: dict[int, list[Run]] = {}  # by id(table)
         self._compared: set[str] = set()
         self._senders = ThreadPoolExecutor(8, thread_name_prefix="plait-send")
         self._lock = threading.RLock()
@@ -92,7 +128,16 @@ class Dask:
         return self._threads.threads
 
     def close(self) -> None:
-        """Release the links on the workers, and close the client if it was made here."""
+        """Release the links on the workers, and close a client that was made from an address.
+
+        Examples
+        --------
+        >>> from distributed import Client
+        >>> client = Client(processes=False, n_workers=1, dashboard_address=None)
+        >>> executor = plait.executors.Dask(client)
+        >>> executor.close()
+        >>> client.close()
+        """
         with self._lock:
             self._runs.clear()
         self._senders.shutdown()
@@ -135,12 +180,12 @@ class Dask:
                 if attempt > 0:
                     tasks.clear()
         raise FitError(
-            f"Dask workers were lost {MAX_TRIES} times in a row before they had answered: {lost!r}.",
-            hint="Look at their logs: memory, above all. Go on from the checkpoint, if there is one.",
+            f"Dask lost its workers {MAX_TRIES} times in a row: {lost!r}.",
+            hint="Check the logs of the workers, in particular their memory, and continue from the checkpoint.",
         )
 
     def _place(self, table: SummedTable, *, forget: bool) -> list[Run]:
-        """The runs of a table, with the links of each on a worker; forget: send all of them again."""
+        """Runs of a table, with the links of each on a worker; `forget` sends all of them again."""
         workers = self.workers()
         placed, wanted = self._runs.get(id(table)), RUNS_PER_THREAD * sum(workers.values())
         if placed is None:
@@ -159,7 +204,7 @@ class Dask:
     def _submit(
         self, step: Step, left: Sequence[Run], arrays: Sequence[Array], job: bytes, state: State | None
     ) -> "dict[Key, Future]":
-        """A task for each of some runs. All of them need the shared operands: one worker gets these, for its peers."""
+        """One task per run. All of them need the shared operands: one worker gets these, for its peers."""
         if not left:
             return {}
         sliced = lies_together(step)
@@ -179,7 +224,7 @@ class Dask:
         return found
 
     def _collect(self, step: Step, table: SummedTable, arrays: Sequence[Array], nodes: "dict[Key, Future]") -> Stats:
-        """The sum of all runs. Workers join large nodes, this process small ones."""
+        """Sum of all runs. Workers join large nodes, this process small ones."""
         shapes = [arrays[p].shape for p in step.wanted if step.order[0] not in step.operands[p].visible]
         tasks = list(nodes.values())
         if len(tasks) > 2 and len(tasks) * sum(8 * math.prod(shape) for shape in shapes) > TUNING.join_bytes:
@@ -197,7 +242,7 @@ class Dask:
         for place, rows, gradient in (written for node in own for written in node):
             if (target := whole[place]) is None:
                 target = whole[place] = np.zeros(arrays[step.wanted[place]].shape, gradient.dtype)
-            target[rows] += gradient  # nodes share no row but one that is cut, which they leave at 0
+            target[rows] += gradient  # nodes share no rows, except a cut one, which they leave at 0
         gradients = tuple(np.require(gradient, requirements="W") for gradient in total.gradients)
         return as_stats(replace(total, gradients=gradients), whole)
 
@@ -209,8 +254,8 @@ class Dask:
         while not (found := self._ask(self.client.nthreads)):
             if time.monotonic() > end:
                 raise FitError(
-                    f"there has been no Dask worker for {self.patience:g} seconds.",
-                    hint="Start some, `dask worker ADDRESS`, and go on from the checkpoint, if there is one.",
+                    f"no Dask worker is available since {self.patience:g} seconds.",
+                    hint="Start workers with `dask worker ADDRESS`, and continue from the checkpoint.",
                 )
             time.sleep(0.1)
         self._compare([worker for worker in found if worker not in self._compared])
@@ -222,11 +267,11 @@ class Dask:
         except (OSError, RuntimeError, ValueError) as error:
             raise FitError(
                 f"the Dask scheduler does not answer: {_last_line(error)}.",
-                hint="Start it again, and go on from the checkpoint, if there is one.",
+                hint="Start it again, and continue from the checkpoint.",
             ) from error
 
     def _compare(self, new: Sequence[str]) -> None:
-        """Warn of workers that differ from this process in what decides the last digits."""
+        """Warn of workers with other versions or processors, which may change the last digits."""
         if not new:
             return
         self._compared |= set(new)
@@ -236,19 +281,20 @@ class Dask:
             if isinstance(there, ImportError):
                 raise FitError(
                     f"the Dask worker {worker} cannot import Plait: {there}.",
-                    hint=f"Install the same there, pip install 'tensorplait[dask]=={here['Plait']}', and restart it.",
+                    hint="Install the same version there with pip install "
+                    f"'tensorplait[dask]=={here['Plait']}', and restart the worker.",
                 )
         told = {worker: there for worker, there in answers.items() if isinstance(there, dict)}
         if words := differences(here, told):
             warning = WorkerMismatchWarning(
-                f"{words}, so that the last digits may depend on who computes what.",
+                f"{words}. Results may differ in their last digits.",
                 location="Dask",
-                hint="Use the same versions and processors for the same bits in every run.",
+                hint="For bitwise identical results, use the same versions and processors.",
             )
             warn_of([warning])
 
     def _reaches_workers(self) -> bool:
-        """Whether this process can connect to workers; else what it sends goes through the scheduler."""
+        """Whether this process can connect to workers; else data go through the scheduler."""
         try:
             self.client.scatter([0], hash=False, direct=True, timeout=2)
             return True
@@ -256,7 +302,7 @@ class Dask:
             return False
 
     def _scatter(self, things: Sequence[tuple[str, Any]]) -> "list[Future]":
-        """Send each thing to a worker, to all workers at once."""
+        """Send each thing to its worker, to all workers at once."""
         groups: dict[str, list[int]] = {}
         for number, (worker, _) in enumerate(things):
             groups.setdefault(worker, []).append(number)
@@ -270,7 +316,7 @@ class Dask:
         return [found[number] for number in range(len(things))]
 
     def _gather(self, tasks: "list[Future]") -> list[Any]:
-        """The results of tasks, fetched as they come.
+        """Results of tasks, fetched as they complete.
 
         Raises CancelledError, KilledWorker or OSError where one is lost with its worker.
         """
@@ -295,7 +341,7 @@ class Dask:
 
 
 def connect(client: "Client | str") -> "tuple[Client, bool]":
-    """A client, and whether it was made here, from an address."""
+    """A client, and whether it was created here from an address."""
     try:
         from distributed import Client
     except ImportError:
@@ -304,7 +350,9 @@ def connect(client: "Client | str") -> "tuple[Client, bool]":
         ) from None
     if isinstance(client, Client):
         if client.asynchronous:
-            raise ParameterError("the client is asynchronous.", location="Dask", hint="Use a plain one: Client(…).")
+            raise ParameterError(
+                "the client is asynchronous.", location="Dask", hint="Use a synchronous one: Client(…)."
+            )
         return client, False
     if not isinstance(client, str):
         wanted = 'a distributed.Client, or the address of a scheduler such as "tcp://10.0.0.1:8786"'
@@ -313,13 +361,14 @@ def connect(client: "Client | str") -> "tuple[Client, bool]":
         return Client(client, timeout=TUNING.connect_seconds, set_as_default=False), True
     except (OSError, ValueError) as error:
         raise ParameterError(
-            f"there is no Dask scheduler at {client!r}: {_last_line(error)}.",
-            hint="Start one, `dask scheduler`, and workers, `dask worker ADDRESS`; it prints its address.",
+            f"no Dask scheduler answers at {client!r}: {_last_line(error)}.",
+            hint="Start it with `dask scheduler`, which prints its address, and start workers with `dask "
+            "worker ADDRESS`.",
         ) from None
 
 
 def cut_runs(table: SummedTable, wanted: int) -> list[Run]:
-    """At least `wanted` runs of a table that has as many leaves, nodes of one level."""
+    """At least `wanted` runs of a table with enough leaves, nodes of one level."""
     extents, found = table.extents(), []
     for level, number in runs(table.leaf_count, wanted):
         lo, hi = number << level, min((number + 1) << level, table.leaf_count)
@@ -329,7 +378,7 @@ def cut_runs(table: SummedTable, wanted: int) -> list[Run]:
 
 
 def assign(owners: Sequence[str], workers: Mapping[str, int]) -> list[str]:
-    """A worker for each run: its present one, up to a fair share by threads; else the first one with room."""
+    """A worker for each run: its present one, up to a fair share by threads; else the first with free capacity."""
     each = len(owners) / sum(workers.values())
     room = {worker: math.ceil(each * threads) for worker, threads in sorted(workers.items())}
     stays = []
@@ -353,7 +402,7 @@ def _links(table: SummedTable, run: Run) -> WorkerLinks | WorkerBlocks:
 
 @lru_cache(64)
 def pickled(job: SumJob) -> bytes:
-    """A job as bytes, the same ones each time: workers find its kernel by them."""
+    """A job as deterministic bytes: workers look up its kernel by them."""
     import cloudpickle
 
     try:
@@ -361,12 +410,12 @@ def pickled(job: SumJob) -> bytes:
     except Exception as error:
         raise ParameterError(
             f"likelihood {job.step.likelihood} cannot be sent to a worker: {error}.",
-            hint="Let it hold numbers and functions only: no open files, locks or connections.",
+            hint="Store only numbers and functions in it, no open files, locks or connections.",
         ) from error
 
 
 def differences(here: Mapping[str, str], workers: Mapping[str, Mapping[str, str]]) -> str:
-    """Where workers differ from this process, in words; empty where they do not."""
+    """Differences between workers and this process, in words; "" without any."""
     found = []
     for fact, own in here.items():
         others = sorted({there[fact] for there in workers.values() if there[fact] != own})
@@ -381,13 +430,13 @@ def _is_alive(task: "Future") -> bool:
 
 
 def _failed(error: BaseException) -> BaseException:
-    """What to raise for an error that a task would raise on any worker."""
+    """Error to raise for a task that would fail on any worker."""
     if isinstance(error, PlaitError):
         return error
     if isinstance(error, ImportError):
         return FitError(
-            f"a Dask worker lacks what a sum needs: {error}.",
-            hint="Install it on all workers; a likelihood of your own can be defined in the script itself.",
+            f"a Dask worker cannot import a module: {error}.",
+            hint="Install it on all workers. A custom likelihood can be defined in the script itself.",
         )
     if isinstance(error, MemoryError):
         return FitError("a Dask worker has too little memory.", hint="Use more workers, or larger ones.")

@@ -1,13 +1,13 @@
-"""A forecast of a sweep on a cluster, from the sums of a sweep measured here and the constants of decision 29.
+"""Forecast of a sweep on a cluster, from the sums of a sweep measured here and the constants of decision 29.
 
 A sum on W workers takes
 
-    computing   seconds of one thread / threads of all workers, at most one a leaf
+    computing   seconds of one thread / threads of all workers, at most one per leaf
     sending     rows with the root index out and back; other rows once from here and ⌈log₂ W⌉ times between workers;
                 their sums back from each run, or, beyond `join_bytes`, joined on the way
-    waiting     a fixed time, and some for each task, which one scheduler hands out
+    waiting     a fixed time, and some per task, for the scheduler
 
-and row updates stay here.
+Row updates stay on this machine.
 """
 
 import math
@@ -18,20 +18,22 @@ from dataclasses import dataclass, field
 from plait._typing import Array
 from plait.codegen.step import Step
 from plait.data.sparse.csf import SummedTable
-from plait.executors.dask import HERE, RUNS_PER_THREAD
+from plait.executors.dask import LOCAL_ENTRIES, RUNS_PER_THREAD
 from plait.executors.executor import Executor, Stats
 from plait.likelihood import State
 from plait.tuning import TUNING
 
-WAIT_SECONDS = 25e-3  # of a sum
-TASK_SECONDS = 2.5e-3  # of a task, at the scheduler
+WAIT_SECONDS = 25e-3  # per sum, measured
+TASK_SECONDS = 2.5e-3  # per task, at the scheduler, measured
 BYTES_PER_SECOND = 1e9  # of a network of 10 Gbit/s
-PAYS = 0.8  # of the time on one machine: less is worth the trouble
+MAX_TIME_RATIO = 0.8  # of cluster to machine, for a cluster to be recommended
 
 
 @dataclass(frozen=True)
 class Sum:
-    """One sum of a sweep; seconds: of all threads together. Bytes out and back, of rows with the root index or not."""
+    """One sum of a sweep; `seconds`: of all threads together. Bytes out and back, of rows with the root
+    index or not.
+    """
 
     entries: int
     columns: int
@@ -53,7 +55,6 @@ class Watched:
 
     @property
     def threads(self) -> int:
-        """Those of the executor."""
         return self.inner.threads
 
     def forget(self) -> None:
@@ -62,14 +63,12 @@ class Watched:
         self.seconds = 0.0
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
-        """Rows as the executor does them."""
         began = time.perf_counter()
         found = self.inner.rows(work, count, columns)
         self.seconds += time.perf_counter() - began
         return found
 
     def sum(self, step: Step, table: SummedTable, arrays: Sequence[Array], state: State | None = None) -> Stats:
-        """The sum as the executor does it."""
         began = time.perf_counter()
         found = self.inner.sum(step, table, arrays, state)
         seconds = time.perf_counter() - began
@@ -87,7 +86,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds of a sweep on a cluster, by what they are spent on; here: on this machine alone."""
+    """Seconds of a sweep on a cluster, by purpose; `here`: on this machine alone."""
 
     workers: int
     threads: int
@@ -99,19 +98,18 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """All of a sweep."""
+        """Total of a sweep."""
         return self.computing + self.sending + self.waiting + self.rows
 
     @property
     def pays(self) -> bool:
         """Whether a cluster is worth it."""
-        return self.seconds < PAYS * self.here
+        return self.seconds < MAX_TIME_RATIO * self.here
 
 
 def forecast(sums: Sequence[Sum], rows: float, workers: int, threads: int, own_threads: int) -> Forecast:
-    """A sweep of these sums and row updates (seconds here) on workers with `threads` each.
-
-    own_threads: of this machine, where a sum that is too small to send stays.
+    """Forecast of a sweep of these sums and row updates (seconds here) on workers with `threads` each. `own_threads`:
+    of this machine.
     """
     parts = [_of_one(one, workers, threads, own_threads) for one in sums]
     computing, sending, waiting = (math.fsum(part[n] for part in parts) for n in range(3))
@@ -120,8 +118,8 @@ def forecast(sums: Sequence[Sum], rows: float, workers: int, threads: int, own_t
 
 
 def _of_one(one: Sum, workers: int, threads: int, own_threads: int) -> tuple[float, float, float]:
-    """Computing, sending, waiting of one sum."""
-    if one.entries * one.columns < HERE:
+    """Computing, sending and waiting of one sum."""
+    if one.entries * one.columns < LOCAL_ENTRIES:
         return _alone(one, own_threads), 0.0, 0.0
     runs = min(RUNS_PER_THREAD * workers * threads, one.leaves)
     steps = math.ceil(math.log2(workers))

@@ -1,6 +1,6 @@
-"""What a Dask worker keeps and computes: links of consecutive leaves, and their sum, a node of the summation tree.
+"""Tasks of a Dask worker: it keeps links of consecutive leaves and sums them, a node of the summation tree.
 
-The functions are pure. Operands with the root index arrive as the rows that the leaves have, where these lie together;
+The functions are pure. Operands with the root index are sent as the rows of the leaves, where these are contiguous;
 their gradients return the same way.
 """
 
@@ -27,53 +27,51 @@ from plait.likelihood import Likelihood, State
 from plait.likelihood.interface import KNOWN
 from plait.version import __version__
 
-_room = Room()  # of this process: the next sum needs arrays of the same sizes
+_room = Room()  # per process: the next sum needs arrays of the same sizes
 
 
 class RootRows(NamedTuple):
-    """Root rows first … last of a table that has `size` of them."""
+    """Root rows first … last of a table with `size` of them."""
 
     first: int
     last: int
     size: int
 
     def of(self, array: Array) -> Array:
-        """The rows of an operand whose rows of one root row lie together."""
+        """Rows of an operand that is contiguous by root row."""
         each = len(array) // self.size
         return array[self.first * each : self.last * each]
 
 
 class WorkerLinks:
-    """Leaves lo … hi of a tree, each as a tree of its own: only their part of every array is sent."""
+    """Leaves lo … hi of a tree, each as a tree of its own, so that only their part is sent."""
 
     def __init__(self, tree: CSFTensor, lo: int, hi: int) -> None:
         self.parts = [_cut_out(tree, leaf) for leaf in tree.leaves[lo:hi]]
 
     def walk(self) -> Iterator[CSFChunk]:
-        """The leaves, in order."""
         return (CSFChunk(number, *part) for number, part in enumerate(self.parts))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrays of a message may begin at any byte; kernels read aligned ones."""
+        """Align arrays, which start at any byte of a message."""
         self.parts = [(_align(tree), leaf) for tree, leaf in state["parts"]]
 
 
 @dataclass(frozen=True)
 class WorkerBlocks:
-    """Leaves lo … hi of a packed table, which the worker reads itself: all workers see its folder."""
+    """Leaves lo … hi of a packed table, which the worker reads from a shared folder."""
 
     table: SummedTable
     lo: int
     hi: int
 
     def walk(self) -> Iterator[CSFChunk]:
-        """The leaves, in order."""
         return (piece._replace(number=piece.number - self.lo) for piece in self.table.walk(self.lo, self.hi))
 
 
 @dataclass(frozen=True)
 class SumJob:
-    """What all tasks of a sum share; alone: whether the table is a single leaf."""
+    """What all tasks of a sum share; `alone`: whether the table is a single leaf."""
 
     step: Step
     types: Types
@@ -81,7 +79,7 @@ class SumJob:
 
 
 class Written(NamedTuple):
-    """Rows of a gradient that only these leaves write to; place: of their operand among the wanted ones."""
+    """Rows of a gradient that only these leaves write; `place`: of their operand among the wanted ones."""
 
     place: int
     rows: slice | NDArray[np.int64]
@@ -89,7 +87,7 @@ class Written(NamedTuple):
 
 
 class Node(NamedTuple):
-    """The sum of consecutive leaves: what they share with others, and rows of their own."""
+    """Sum of consecutive leaves: the shared part, and rows of their own."""
 
     shared: LeafSum
     own: tuple[Written, ...]
@@ -104,7 +102,7 @@ def sum_leaves(
     job: bytes,
     state: State | None,
 ) -> Node:
-    """The sum of some leaves; own, shared: operands by position, own ones at these root rows (None: all are whole)."""
+    """Sum of some leaves; `own`, `shared`: operands by position, own ones at these root rows (None: all are whole)."""
     operands = {**own, **shared}
     call = _call(job, state, [_aligned(operands[position]) for position in range(len(operands))])
     joined, whole = Joined(leaves, LeafSum.join), call.whole(_zeros)
@@ -117,12 +115,12 @@ def sum_leaves(
 
 
 def join_shared(left: LeafSum, right: LeafSum) -> LeafSum:
-    """The sum of two nodes; neither changes, for Dask may need it again."""
+    """Sum of two nodes, without changing them: Dask may need them again."""
     return replace(left, gradients=tuple(gradient.copy() for gradient in left.gradients)).join(right)
 
 
 def describe_machine() -> dict[str, str]:
-    """What decides the last digits of a sum."""
+    """Versions and processor, which decide the last digits of a sum."""
     return {
         "Plait": __version__,
         "numba": numba.__version__,
@@ -133,10 +131,10 @@ def describe_machine() -> dict[str, str]:
 
 @lru_cache(64)
 def _read(job: bytes) -> SumJob:
-    """The same object for the same bytes: kernels are found by it."""
+    """Cached by bytes, since kernels are looked up by the object."""
     read = cast(SumJob, pickle.loads(job))
     likelihood = read.step.likelihood
-    if likelihood is not None and likelihood.name not in KNOWN:  # of a notebook: this process has not registered it
+    if likelihood is not None and likelihood.name not in KNOWN:  # defined in a notebook: not registered in this process
         type(likelihood).__init_subclass__()
     return read
 
@@ -171,14 +169,14 @@ def _align(tree: CSFTensor) -> CSFTensor:
 
 
 def _from_row(tree: CSFTensor, rows: RootRows) -> CSFTensor:
-    """The tree with root rows counted from the first one of the operands."""
+    """The tree with root rows relative to the first row of the operands."""
     root = tree.rows[0]
     moved = root - root.dtype.type(rows.first), *tree.rows[1:]
     return replace(tree, rows=moved, sizes=(rows.last - rows.first, *tree.sizes[1:]))
 
 
 def _to_row(total: LeafSum, rows: RootRows) -> LeafSum:
-    """The sum with root rows counted as in the whole table."""
+    """The sum with root rows of the whole table."""
     cells, entries, beside = total.rare
     cells = cells + np.array([rows.first] + [0] * (cells.shape[1] - 1))
     aside = tuple(Aside(place, row + rows.first * len(gradient), gradient) for place, row, gradient in total.aside)

@@ -1,7 +1,4 @@
-"""What an executor promises: `sum(step, table, arrays) -> Stats`, and Stats add up.
-
-The executor that stands in for the compiler in tests: dense einsum, no kernels.
-"""
+"""Executor interface, `sum(step, table, arrays) -> Stats`; and a dense reference executor for tests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,19 +16,35 @@ from plait.likelihood import State
 
 @dataclass(frozen=True)
 class Stats:
-    """Sums over the entries of a table; those of leaves on threads, disks or workers just add.
+    """Sums over the entries of a table, as `Executor.sum` returns them.
 
-    `gradients`: one stored array for each wanted operand. `value`: the part of the entries in the bound, on the rows'
-    scale.
-    Rare entries, whose scaled Xhat underflows, are left out of both and listed by cell (in tree order) instead.
-    `events`: ΣM E[n] beside the value, for likelihoods with a state.
+    Sums of parts of a table add up: ``stats + others``.
+
+    Attributes
+    ----------
+    gradients : tuple of numpy.ndarray
+        One array per wanted operand.
+    value : float
+        Contribution of the entries to the ELBO, on the scale of the rows.
+    rare_cells, rare_entries, rare_beside : numpy.ndarray
+        Cells, entries and further numbers of entries whose rate underflows. They are in no
+        other sum.
+    events : float
+        Σ M E[n], for likelihoods with a state.
+
+    Examples
+    --------
+    >>> none = np.zeros((0, 2), np.int64), np.zeros(0), np.zeros((0, 0))
+    >>> stats = plait.executors.Stats((np.ones(2),), 1.5, *none)
+    >>> (stats + stats).value
+    3.0
     """
 
     gradients: tuple[Array, ...]
     value: float
     rare_cells: NDArray[np.int64]
     rare_entries: Array
-    rare_beside: Array  # (rare entries, arrays beside the entries)
+    rare_beside: Array  # (n_rare, arrays read next to the entries)
     events: float = 0.0
 
     def __add__(self, other: "Stats") -> "Stats":
@@ -46,44 +59,90 @@ class Stats:
 
     @classmethod
     def zero(cls, step: Step, arrays: Sequence[Array]) -> "Stats":
-        """The sum over no block."""
+        """The empty sum."""
         gradients = tuple(np.zeros(arrays[position].shape) for position in step.wanted)
         return cls(gradients, 0.0, *none_rare(step))
 
 
 def none_rare(step: Step) -> tuple[NDArray[np.int64], Array, Array]:
-    """Cells and entries of no entry, and what is beside them."""
+    """Cells and entries of no entry, and the arrays next to them."""
     return np.zeros((0, len(step.order)), np.int64), np.zeros(0), np.zeros((0, step.beside))
 
 
 def rare_of(tree: CSFTensor, rare: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array, Array]:
-    """Cells and entries at some positions of a tree, and what is beside them."""
+    """Cells and entries at positions of a tree, and the arrays next to them."""
     beside = np.array([array[rare] for array in tree.beside]).reshape(len(tree.beside), len(rare)).T
     return tree.cells(rare), tree.entries[rare].astype(np.float64), beside
 
 
 class Executor(Protocol):
-    """Sums steps over tables, and spreads row-by-row work."""
+    """Interface of executors: where the sums over links are computed.
+
+    Attributes
+    ----------
+    threads : int
+        Number of threads of this process.
+
+    Examples
+    --------
+    >>> executor = plait.executors.Threads(2)
+    >>> executor.threads
+    2
+    """
 
     threads: int
 
     def sum(self, step: Step, table: SummedTable, arrays: Sequence[Array], state: State | None = None) -> Stats:
-        """The sum of a step over all entries of a table; `arrays` are the stored operands.
+        """Sum a step over all entries of a table.
 
-        state: of the likelihood, where it has one.
+        Parameters
+        ----------
+        step : Step
+            The sum to compute.
+        table : SummedTable
+            The entries, in leaves.
+        arrays : sequence of numpy.ndarray
+            The operands of the step.
+        state : dict of str to float, default None
+            State of the likelihood, if it has one.
+
+        Returns
+        -------
+        Stats
+            The sums.
         """
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
-        """Run `work(lo, hi)` over ranges that make up 0 … count, and add up what it returns; columns: of a row."""
+        """Run work over ranges of rows and add up its results.
+
+        Parameters
+        ----------
+        work : callable
+            ``work(lo, hi)`` for rows lo to hi.
+        count : int
+            Number of rows.
+        columns : int, default 1
+            Numbers per row.
+
+        Returns
+        -------
+        float
+            The sum of the results.
+        """
 
 
 class Reference:
-    """Sums by dense einsum: slow and obvious."""
+    """Executor that computes dense sums with einsum, for tests: slow and simple.
+
+    Examples
+    --------
+    >>> executor = plait.executors.Reference()
+    >>> fit = plait.fit(model, {"visits": visits}, executor=executor, **quick)
+    """
 
     threads = 1
 
     def sum(self, step: Step, table: SummedTable, arrays: Sequence[Array], state: State | None = None) -> Stats:
-        """The sum of a step over all entries of a table."""
         stats = Stats.zero(step, arrays)
         for tree in table.trees():
             cells = tree.cells(np.arange(len(tree)))
@@ -98,12 +157,11 @@ class Reference:
         return stats
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
-        """Run the work in one piece."""
         return work(0, count)
 
 
 def _by_entry(step: Step, tree: CSFTensor, position: int, numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """The row that an operand has at every entry, from those of the fibres where it is known."""
+    """Row of an operand at every entry, from those of fibres."""
     rows = numbers.astype(np.int64)
     for starts in tree.starts[step.level(position) :]:
         rows = np.repeat(rows, np.diff(starts))

@@ -1,4 +1,4 @@
-"""A kernel with its operands, to be run leaf by leaf; and what comes of it, which adds up."""
+"""Call of a kernel with its operands, leaf by leaf, and the sum of its results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from plait.data.sparse.leaves import Leaf
 from plait.executors.executor import Stats, none_rare, rare_of
 from plait.tuning import TUNING
 
-RARE = 1024  # positions of rare entries kept in the first try
+RARE_POSITIONS = 1024  # of underflowing entries in the first call
 
 T = TypeVar("T")
 Zeros = Callable[[tuple[int, ...], DTypeLike], Array]
@@ -23,7 +23,7 @@ Rare = tuple[NDArray[np.int64], Array, Array]
 
 
 class Aside(NamedTuple):
-    """The gradient of an operand with the root index, from a part of a root row: its place among all wanted ones."""
+    """Gradient of an operand with the root index, from a part of a root row; its position among all wanted ones."""
 
     place: int
     row: int  # the first of its rows
@@ -32,7 +32,7 @@ class Aside(NamedTuple):
 
 @dataclass(frozen=True)
 class LeafSum:
-    """The sums of some leaves: gradients that leaves share, the value and the events, rare entries, rows aside."""
+    """Sums of some leaves: shared gradients, F and events, underflowing entries, rows aside."""
 
     gradients: tuple[Array, ...]
     value: Array
@@ -40,16 +40,16 @@ class LeafSum:
     aside: tuple[Aside, ...] = ()
 
     def join(self, other: "LeafSum") -> "LeafSum":
-        """The sum of both, in the memory of this one."""
+        """Sum of both, in the memory of this one."""
         for target, more in zip(self.gradients, other.gradients, strict=True):
             target += more
         return LeafSum(self.gradients, self.value + other.value, _both(self.rare, other.rare), self.aside + other.aside)
 
 
 class Call:
-    """A kernel and its operands; extra: the packed state of the likelihood, where it is read.
+    """A kernel and its operands; `extra`: packed parameters of the likelihood, where they are read.
 
-    alone: whether the table is a single leaf, whose sums in floats go on in floats.
+    `alone`: whether the table is a single leaf, whose float32 sums stay float32.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Call:
         self.rooted = [step.order[0] in step.operands[position].visible for position in step.wanted]
 
     def whole(self, zeros: Zeros) -> list[Array | None]:
-        """Gradients of the wanted operands that leaves write to in rows of their own; none of the others."""
+        """Arrays for gradients that leaves write in rows of their own; None for the others."""
         return [zeros(shape, self.kernel.gradients) if own else None for shape, own in zip(self.shapes, self.rooted)]
 
     def leaf(self, tree: CSFTensor, leaf: Leaf, whole: Sequence[Array | None], zeros: Zeros) -> LeafSum:
-        """The sums of one leaf; gradients that are there as a whole are written to."""
+        """Sums of one leaf; whole gradients are written in place."""
         if leaf.inside:
             return self._part(tree, leaf, zeros)
         run = _Run(self, tree, self.arrays, tree.starts, tree.rows)
@@ -76,9 +76,8 @@ class Call:
         return LeafSum(tuple(own), value, rare_of(tree, rare) if len(rare) else none_rare(self.step))
 
     def _part(self, tree: CSFTensor, leaf: Leaf, zeros: Zeros) -> LeafSum:
-        """The sums of a part of one root row: gradients of operands with the root index are those of its rows only.
-
-        Where such an operand's rows do not lie together they are sums of all rows.
+        """Sums of a part of one root row: gradients of operands with the root index have its rows only,
+        if contiguous.
         """
         root, apart = int(tree.rows[0][leaf.lo]), lies_together(self.step)
         arrays = [
@@ -109,25 +108,25 @@ class Call:
         return [self.step.order[0] in operand.visible for operand in self.step.operands]
 
     def _pieces(self, entries: int, shapes: Sequence[tuple[int, ...]]) -> int:
-        """Into how many pieces a leaf is cut, so that no float has too many numbers added to it."""
+        """Number of pieces of a leaf, so that no float32 sum gets too long."""
         if self.kernel.gradients != np.float32:
             return 1
         return -(-entries // max(TUNING.float_sum_entries, TUNING.float_sum_rows * sum(shape[0] for shape in shapes)))
 
     def _numbers(self, pieces: int) -> DTypeLike:
-        """What a leaf is added up in."""
+        """Dtype of a leaf's sums."""
         return self.kernel.gradients if self.alone and pieces == 1 else np.float64
 
 
 def lies_together(step: Step) -> bool:
-    """Whether all operands with the root index have the rows of one root row next to each other."""
+    """Whether all operands with the root index are contiguous by root row."""
     root = step.order[0]
     own = [operand for operand in step.operands if root in operand.visible]
     return all(operand.visible[0] == root and not operand.listed for operand in own)
 
 
 class _Run:
-    """A kernel with all its inputs, to be run over ranges of root fibres."""
+    """A kernel with all its inputs, over ranges of root fibres."""
 
     def __init__(
         self, call: Call, tree: CSFTensor, arrays: Sequence[Array], starts: Sequence[Any], rows: Sequence[Any]
@@ -140,7 +139,7 @@ class _Run:
     def over(
         self, pieces: Sequence[Leaf], gradients: Sequence[Array], flushed: Sequence[bool]
     ) -> tuple[Array, NDArray[np.int64]]:
-        """Add pieces to the gradients; those that are flushed are added up in the kernel's own numbers a piece."""
+        """Add pieces to the gradients; flushed ones are summed per piece in the kernel's own dtype."""
         value, found = np.zeros(2), []
         for piece in pieces:
             own = [
@@ -158,15 +157,15 @@ class _Run:
         return value, found[0] if len(found) == 1 else np.concatenate(found)
 
     def _listed(self, piece: Leaf, gradients: Sequence[Array]) -> tuple[Array, NDArray[np.int64]]:
-        """Add to the gradients; returns the value and the events, and the positions of rare entries."""
-        value, rare = self._run(piece, gradients, RARE)
-        if rare[0] > RARE:  # they did not fit: once more, only to list them
+        """Add to the gradients; returns F and events, and the positions of underflowing entries."""
+        value, rare = self._run(piece, gradients, RARE_POSITIONS)
+        if rare[0] > RARE_POSITIONS:  # they did not fit: call again to list them
             rare = self._run(piece, [np.zeros_like(g) for g in gradients], int(rare[0]))[1]
         return value, rare[1 : rare[0] + 1]
 
     def _run(self, piece: Leaf, gradients: Sequence[Array], room: int) -> tuple[Array, NDArray[np.int64]]:
         value, rare = np.zeros(2), np.zeros(room + 1, np.int64)
-        # Zeros, not empty: a block's padding is read, times 0, but not always written.
+        # Zeros, not empty: padding of a block is read, times 0, but not always written.
         outputs: list[Any] = [*gradients, np.zeros((1, self.kernel.scratch))]
         outputs += [] if self.call.step.likelihood is None else [self.call.tiny, value, rare]
         self.kernel.run(piece.lo, piece.hi, *self.inputs, *outputs)
@@ -174,7 +173,7 @@ class _Run:
 
 
 def as_stats(total: LeafSum, whole: Sequence[Array | None]) -> Stats:
-    """The sums of all leaves, with the gradients that were there as a whole."""
+    """Sums of all leaves, with the whole gradients."""
     for place, row, gradient in total.aside:
         target = whole[place]
         assert target is not None
@@ -184,7 +183,7 @@ def as_stats(total: LeafSum, whole: Sequence[Array | None]) -> Stats:
 
 
 def _both(some: Rare, more: Rare) -> Rare:
-    """Rare entries of two leaves."""
+    """Underflowing entries of two leaves."""
     if not len(more[0]):
         return some
     cells, entries, beside = (np.concatenate(arrays) for arrays in zip(some, more))
@@ -198,6 +197,6 @@ def _merged(whole: Sequence[T | None], others: Sequence[T]) -> list[T]:
 
 
 def _rows_of(array: Array, root: int, roots: int) -> Array:
-    """The rows of one root row."""
+    """Rows of one root row."""
     each = len(array) // roots
     return array[root * each : (root + 1) * each]

@@ -1,4 +1,4 @@
-"""The executor for one machine: compiled kernels over leaves, which threads take one after another."""
+"""Executor on threads of one machine: compiled kernels over leaves."""
 
 import os
 import threading
@@ -20,25 +20,36 @@ from plait.likelihood import Likelihood, State
 from plait.machine import processors
 from plait.tuning import TUNING
 
-LIGHT = 1 << 18  # numbers that are added up before a second thread could begin
-PIECE = 1 << 16  # numbers in a range of rows: the same ranges whoever works on them, so that their sums are
+MIN_THREADED_NUMBERS = 1 << 18  # fewer are summed before a second thread starts
+CHUNK_NUMBERS = 1 << 16  # in a range of rows; independent of threads, so that sums are
 
 
 class Threads:
-    """Sums by compiled kernels on threads of this process; kernels release the GIL."""
+    """Executor that sums links on threads of this process; the default.
+
+    Parameters
+    ----------
+    threads : int or None, default None
+        Number of threads; by default one per processor.
+
+    Examples
+    --------
+    >>> executor = plait.executors.Threads(1)
+    >>> fit = plait.fit(model, {"visits": visits}, executor=executor, **quick)
+    """
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or processors()
         self._begin()
 
     def _begin(self) -> None:
-        """Have threads and memory; those of a parent process are of no use in a forked one."""
+        """Create threads and memory; those of a parent process are useless after a fork."""
         self._process = os.getpid()
         self._room = Room()
         self._pool = ThreadPoolExecutor(max(1, self.threads - 1), thread_name_prefix="plait")
 
     def _take(self, work: Callable[[Any], object], items: Iterator[Any], threads: int) -> None:
-        """Work on all items, each taken by the next thread that is free; this thread is one of them."""
+        """Work on all items, each taken by the next free thread, including this one."""
         if self._process != os.getpid():
             self._begin()
         lock, left = threading.Lock(), [True]
@@ -52,7 +63,7 @@ class Threads:
                         return
                     work(item)
             except BaseException:
-                left[0] = False  # what the others are about is no use any more
+                left[0] = False  # the others stop
                 raise
 
         others = [self._pool.submit(take) for _ in range(1, threads)]
@@ -83,7 +94,7 @@ class Threads:
         return as_stats(joined.total, whole)
 
     def _cleared(self, shape: tuple[int, ...], numbers: DTypeLike) -> Array:
-        """Zeros that this thread alone writes to."""
+        """Zeros for this thread."""
         array, ready = self._room.array(shape, numbers)
         if not ready:
             array.fill(0.0)
@@ -102,7 +113,7 @@ class Threads:
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         """Run the work over ranges of rows, and add up what it returns, in order."""
-        parts = 1 if count * columns < TUNING.min_parallel_entries else min(-(-count * columns // PIECE), count)
+        parts = 1 if count * columns < TUNING.min_parallel_entries else min(-(-count * columns // CHUNK_NUMBERS), count)
         if parts == 1:
             return work(0, count)
         found = np.zeros(parts)

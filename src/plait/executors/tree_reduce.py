@@ -1,9 +1,8 @@
-"""Large arrays for sums, used again once nobody holds them: clearing old memory is faster than fetching fresh.
+"""Tree reduction: sums of leaves joined in a fixed binary tree, in any order of arrival; and reuse of large arrays.
 
-Sums of leaves joined in a fixed binary tree, in whatever order and by whomever they come.
-
-A node of level k joins leaves i · 2^k … (i + 1) · 2^k, the left half first; where there is no right half it is the left
-one. So the sum has the same bits however many threads or workers bring its leaves.
+A node of level k joins leaves i · 2^k … (i + 1) · 2^k, the left half first; without a right half it is the left one. So
+sums are bitwise identical on any number of threads or workers. Large arrays are reused once they are free: clearing old
+memory is faster than page faults of fresh memory.
 """
 
 import math
@@ -18,13 +17,13 @@ from numpy.typing import DTypeLike
 
 from plait._typing import AnyArray
 
-LARGE = 1 << 20  # bytes below which the system has fresh memory at hand
-KEPT = 64  # arrays asked for since a block was last used, until it is given back
+MIN_POOLED_BYTES = 1 << 20  # smaller arrays are fast to allocate
+MAX_IDLE_REQUESTS = 64  # requests after which an unused block is freed
 
 
 @dataclass
 class _Block:
-    """Memory, the number of the request that had it last, and that request's array while anybody holds it."""
+    """Memory, the number of its last request, and that request's array while it is in use."""
 
     memory: memoryview
     asked: int
@@ -32,7 +31,7 @@ class _Block:
 
 
 class Room:
-    """The memory of one executor; several fits may ask it at once."""
+    """Buffer pool of one executor; thread-safe."""
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
@@ -40,21 +39,21 @@ class Room:
         self._lock = threading.Lock()
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[AnyArray, bool]:
-        """An array, and whether it is all zeros already."""
+        """An array, and whether it is all zeros."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
-        if size < LARGE:
+        if size < MIN_POOLED_BYTES:
             return np.zeros(shape, dtype), True
         with self._lock:
             return self._taken(size, shape, dtype)
 
     def _taken(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[AnyArray, bool]:
         self._asked += 1
-        self._blocks = [block for block in self._blocks if self._asked - block.asked < KEPT]
+        self._blocks = [block for block in self._blocks if self._asked - block.asked < MAX_IDLE_REQUESTS]
         free = [block for block in self._blocks if block.memory.nbytes == size and block.holder() is None]
         block = free[0] if free else _Block(np.zeros(size, np.uint8).data, 0, lambda: None)
         if not free:
             self._blocks.append(block)
-        # NumPy lets views hold the first array that is not a view of another: that one, for the memory is no array.
+        # Views hold a reference to the first array that is not a view: this one, since the memory is no array.
         holder = np.frombuffer(block.memory, dtype)
         block.asked, block.holder = self._asked, weakref.ref(holder)
         return holder.reshape(shape), not free
@@ -64,7 +63,7 @@ T = TypeVar("T")
 
 
 class Joined(Generic[T]):
-    """The sum of `count` leaves; join(left, right) may reuse the memory of either."""
+    """Sum of `count` leaves; join(left, right) may reuse the memory of either."""
 
     def __init__(self, count: int, join: Callable[[T, T], T]) -> None:
         self.count, self.join = count, join
@@ -72,7 +71,7 @@ class Joined(Generic[T]):
         self._lock = threading.Lock()
 
     def add(self, number: int, part: T, level: int = 0) -> None:
-        """Bring the sum of a leaf, or of the node of a level; it is joined with what waits for it."""
+        """Add the sum of a leaf, or of a node of a level; it is joined with its sibling."""
         while 1 << level < self.count:
             alone = (number ^ 1) << level >= self.count
             if not alone:
@@ -87,12 +86,12 @@ class Joined(Generic[T]):
 
     @property
     def total(self) -> T:
-        """The sum of all leaves, once all were brought."""
+        """Sum of all leaves, after all were added."""
         ((_, total),) = self._waiting.items()
         return total
 
 
 def runs(count: int, parts: int) -> list[tuple[int, int]]:
-    """Leaves 0 … count as nodes of one level, (level, number); at least `parts` of them if there are so many leaves."""
+    """Leaves 0 … count as nodes of one level, (level, number); at least `parts` of them if there are enough leaves."""
     level = max(count // max(parts, 1), 1).bit_length() - 1
     return [(level, number) for number in range(-(-count >> level) if count else 0)]

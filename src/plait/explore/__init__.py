@@ -1,1 +1,1 @@
-"""A run in the browser: a local server whose every page is a document of `plait.rendering`, with a twin in JSON."""
+"""Explorer of a run in the browser: a local server; every page is a document of `plait.rendering`, also as JSON."""

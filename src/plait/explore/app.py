@@ -1,7 +1,4 @@
-"""The application: addresses → pages, as HTML or as JSON.
-
-Answers that are kept: a run does not change, so a page that was made once is made.
-"""
+"""Application of the explorer: routes to pages as HTML or JSON, and a cache of pages."""
 
 import contextlib
 import logging
@@ -27,7 +24,7 @@ from starlette.types import ASGIApp, Scope
 
 from plait.errors import PlaitError
 from plait.explore import cell_pages, entity_pages, link_pages, overview_pages
-from plait.explore.guard import MOST_FIELDS, Guard
+from plait.explore.guard import MAX_FIELDS, Guard
 from plait.explore.request import Moved, PageRequest, PageView, Refused
 from plait.explore.site import Site
 from plait.explore.subprocesses import Drawing
@@ -36,7 +33,7 @@ from plait.rendering.document import Document, Note, dump_json, render_json
 
 
 class Made(NamedTuple):
-    """An answer: its status, its kind, its bytes, and whether it is the same the next time."""
+    """A response: status, media type, bytes, and whether it may be cached."""
 
     status: int
     kind: str
@@ -45,10 +42,10 @@ class Made(NamedTuple):
 
 
 class PageCache:
-    """The answers asked for last, up to a number of bytes. All of it happens on the event loop, but the making.
+    """LRU cache of responses by bytes; runs on the event loop, except for making pages.
 
-    Who asks for an answer that is being made waits for it; so many are made at once, in threads, others wait. Those
-    of a lane wait for no other: what takes no time does not wait for what does.
+    Concurrent requests for one page wait for one computation. At most `makers` pages are made at once, in threads, per
+    lane, so fast pages do not wait for slow ones.
     """
 
     def __init__(self, most: int, makers: int) -> None:
@@ -58,7 +55,7 @@ class PageCache:
         self.makers = defaultdict[str, anyio.CapacityLimiter](partial(anyio.CapacityLimiter, makers))
 
     async def get(self, key: str, make: Callable[[], Made], lane: str) -> Made:
-        """The answer to a question; lane: those with which it waits for its turn."""
+        """The response to a request; `lane`: queue in which it waits."""
         while True:
             if (found := self.made.get(key)) is not None:
                 self.made.move_to_end(key)
@@ -86,14 +83,14 @@ class PageCache:
             self.size -= len(gone.body) + len(old)
 
 
-MAKERS = 2  # pages that are made at once: more would only wait for each other
-PREPARED = 20  # components whose pages are made before they are asked for
-READERS = 8  # files that are sent at once
-KEPT = 64_000_000  # bytes of pages that were made
+MAKERS = 2  # pages made at once: more would wait for each other
+PREPARED_COMPONENTS = 20  # whose pages are made in advance
+READERS = 8  # files sent at once
+CACHE_BYTES = 64_000_000  # of pages
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 STATIC = {"style.css": ("plait.rendering.page", "text/css"), "explore.css": ("plait.explore.static", "text/css"),
           "htmx.min.js": ("plait.explore.static", "text/javascript")}  # fmt: skip
-LOOK = replace(html.PAGE, longest=None)  # an entity's own page has all of its name
+LOOK = replace(html.PAGE, longest=None)  # names are not shortened
 
 Page = Callable[[Site, PageRequest], PageView]
 QUICK: tuple[Page, ...] = (
@@ -104,16 +101,16 @@ LANES: dict[Page, str] = {**dict.fromkeys(QUICK, "quick"), entity_pages.picture:
 
 
 class Pages:
-    """All pages of a site, made when asked for."""
+    """All pages of a site, made on request."""
 
     def __init__(self, site: Site) -> None:
-        self.site, self.kept, self.drawing = site, PageCache(KEPT, MAKERS), Drawing()
+        self.site, self.kept, self.drawing = site, PageCache(CACHE_BYTES, MAKERS), Drawing()
         loader = PackageLoader("plait.explore", "templates")
         self.templates = Environment(loader=loader, autoescape=select_autoescape(default=True), trim_blocks=True,
                                      lstrip_blocks=True)  # fmt: skip
 
     def routes(self) -> list[Route]:
-        """Every address; those of pages twice."""
+        """All routes; those of pages as HTML and as JSON."""
         found = [
             *self._both("/", overview_pages.home, "/index"),
             *self._both("/search", entity_pages.finding),
@@ -172,20 +169,20 @@ class Pages:
         return Made(view.status, HTML, self.page(view, _twin(address)).encode(), view.lasting)
 
     async def prepare(self) -> None:
-        """Make the pages that everybody asks for, one after another, before somebody does."""
+        """Make common pages in advance, one after another."""
         shared: dict[str, tuple[Page, dict[str, str]]] = {
             "/": (overview_pages.home, {}),
             "/components": (overview_pages.components, {}),
             "/surprises": (link_pages.surprises, {}),
         }
         for index, size in self.site.fit.rank.items():
-            for number in range(min(size, PREPARED)):
+            for number in range(min(size, PREPARED_COMPONENTS)):
                 path = (
                     {"index": index, "number": str(number)} if len(self.site.fit.rank) > 1 else {"number": str(number)}
                 )
                 shared[self.site.component_address(index, number)] = (overview_pages.component, path)
         for address, (page, path) in shared.items():
-            with contextlib.suppress(Exception):  # who asks for it hears of it
+            with contextlib.suppress(Exception):  # reported when the page is requested
                 await self._get(page, PageRequest(path), address)
 
     def _file(self, made: Callable[[Site, PageRequest], tuple[str, Iterator[bytes]]]) -> Callable[[Request], Response]:
@@ -200,7 +197,7 @@ class Pages:
         return answer
 
     def page(self, view: PageView, twin: str = "") -> str:
-        """A view as HTML; twin: the address of the same in JSON."""
+        """A view as HTML; `twin`: address of its JSON."""
         blocks = Markup(html.write_blocks(view.document.blocks, replace(LOOK, draw=self.drawing.draw)))
         template = self.templates.get_template(view.template)
         more = {"title": view.document.title, "blocks": blocks, "twin": twin, "run": str(self.site.run),
@@ -208,18 +205,18 @@ class Pages:
         return template.render(more)
 
     def refusal(self, refused: Refused, as_json: bool) -> Made:
-        """Why not, as a page or as JSON."""
+        """An error as a page or as JSON."""
         if as_json:
             said = {"error": {"status": refused.status, "what": refused.what, "hint": refused.hint or None}}
             return Made(refused.status, JSON, dump_json(said).encode())
         notes = [Note(text, quiet=False) for text in (refused.what, refused.hint) if text]
-        words = {400: "This cannot be answered", 404: "Not found", 503: "Too much at once"}
+        words = {400: "Not possible", 404: "Not found", 503: "Too many requests"}
         view = PageView(Document(words.get(refused.status, "Not allowed"), notes), status=refused.status)
         return Made(refused.status, HTML, self.page(view).encode())
 
 
 def build(site: Site, host: str = "127.0.0.1") -> ASGIApp:
-    """The application of a site, behind its guard."""
+    """Application of a site, behind its guard."""
     pages = Pages(site)
 
     def refuse(scope: Scope, refused: Refused) -> ASGIApp:
@@ -227,8 +224,10 @@ def build(site: Site, host: str = "127.0.0.1") -> ASGIApp:
 
     async def refused_by_router(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        words = {404: ("there is no such page.", "Begin at the first one, /."),
-                 405: ("this page is asked for in another way.", "Use the forms and links of the pages.")}  # fmt: skip
+        words = {
+            404: ("this page does not exist.", "Start at the first page, /."),
+            405: ("this page does not allow the method of the request.", "Use the forms and links of the pages."),
+        }
         what, hint = words.get(error.status_code, (error.detail, ""))
         return _response(pages.refusal(Refused(error.status_code, what, hint), request.url.path.endswith(".json")))
 
@@ -251,9 +250,9 @@ def build(site: Site, host: str = "127.0.0.1") -> ASGIApp:
 
 
 def _bug(error: Exception, request: Request) -> Refused:
-    """What is said of a mistake of ours; the terminal has the rest."""
+    """Error for a bug of ours; the terminal has the traceback."""
     logging.getLogger(__name__).error("%s", request.url, exc_info=error)
-    hint = "Please report it, with what the terminal of the explorer says."
+    hint = "Please report it, with the output in the terminal of the explorer."
     return Refused(500, f"this is a bug in Plait: {type(error).__name__}.", hint)
 
 
@@ -264,30 +263,28 @@ def _response(made: Made) -> Response:
 def _asked(request: Request) -> PageRequest:
     text = request.scope["query_string"].decode("latin-1")
     try:
-        query = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+        query = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
     except ValueError:
-        raise Refused(
-            400, "the query of the address cannot be read.", "Use the forms and links of the pages."
-        ) from None
+        raise Refused(400, "the query of the address is invalid.", "Use the forms and links of the pages.") from None
     part = request.headers.get("hx-request") == "true"
     return PageRequest(request.path_params, query, request.scope.get("plait.form", {}), part)
 
 
 def _address(request: Request) -> str:
-    """What was asked for, as it was written."""
+    """The requested address, as written."""
     raw = (request.scope.get("raw_path") or request.scope["path"].encode()).decode("latin-1").split("?")[0]
     query = request.scope["query_string"].decode("latin-1")
     return f"{raw}?{query}" if query else raw
 
 
 def _twin(address: str) -> str:
-    """The address of a page's twin in JSON."""
+    """Address of a page's JSON."""
     path, mark, query = address.partition("?")
     return f"{'/index' if path == '/' else path}.json{mark}{query}"
 
 
 def _static(request: Request) -> Response:
-    """One of the few files there are."""
+    """One of the static files."""
     file = request.path_params["file"]
     if file not in STATIC:
         raise HTTPException(404)

@@ -1,14 +1,11 @@
-"""A cell of a relation: what is predicted, which components and which known links say so, and what-ifs.
-
-What-ifs: asking for one, and its answer, before and after.
-"""
+"""Pages of cells: prediction, components, supporting links, and what-if questions with their answers."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from plait._typing import Rows
 from plait.analysis.explain import explanation_text
-from plait.analysis.explain.counterfactual import MOST, check_value
+from plait.analysis.explain.counterfactual import MAX_SWEEPS, check_value
 from plait.analysis.explain.explanation import Explanation, Link
 from plait.analysis.predict.lookup import row_of
 from plait.errors import DataError
@@ -19,12 +16,12 @@ from plait.rendering.document import Block, Cards, Document, Facts, Note, Ref, S
 from plait.rendering.formatting import percent
 
 REASONS = 10
-WORDS = {"mean": "expected value", "sd": "± sd", "probability": "probability of a link", "lower": "90 % from",
-         "upper": "90 % to", "rate": "rate", "exposure": "exposure"}  # fmt: skip
+WORDS = {"mean": "expected value", "sd": "± sd", "probability": "probability of a link", "lower": "90 % lower",
+         "upper": "90 % upper", "rate": "rate", "exposure": "exposure"}  # fmt: skip
 
 
 def cell(site: Site, asked: PageRequest) -> PageView:
-    """Why a cell is predicted as it is."""
+    """Explanation of a cell."""
     relation = site.names.relation(asked.path["relation"])
     at = site.names.cell(relation, asked.fields(site.names.keys(relation)))
     e = site.fit.explain(relation, site.names.of_cell(relation, at), top=REASONS)
@@ -34,8 +31,8 @@ def cell(site: Site, asked: PageRequest) -> PageView:
             "Components",
             [_components(site, e)] if explanation_text.possible(e) else [Note(explanation_text.RATE_0, quiet=False)],
         ),
-        Section("Because of these known links", [*_reasons(site, e, at), *_no_data(site)]),
-        Section("What it rests on", [_rests_on(site, e)]),
+        Section("Supporting links", [*_reasons(site, e, at), *_no_data(site)]),
+        Section("Data", [_rests_on(site, e)]),
     ]
     more = {"whatif": not site.no_data, "relation": relation, "token": site.token,
             "cell": site.names.cell_query(relation, at, "cell."), "relations": site.fit.model.relations,
@@ -44,7 +41,7 @@ def cell(site: Site, asked: PageRequest) -> PageView:
 
 
 def claimed(site: Site, relation: str, at: Rows, changing: str, link: Rows) -> float | None:
-    """What the page of a cell says of a known link to first order; None where the link is not among its reasons."""
+    """First-order effect of a known link on the page of a cell; None where the link is not shown."""
     e = site.fit.explain(relation, site.names.of_cell(relation, at), top=REASONS)
     named = site.names.of_cell(changing, link)
     own = [reason for reason in e.reasons if reason.relation == changing and dict(reason.cell) == named]
@@ -54,8 +51,7 @@ def claimed(site: Site, relation: str, at: Rows, changing: str, link: Rows) -> f
 def _entities(site: Site, relation: str, at: Rows, e: Explanation) -> Facts:
     indices = site.fit.model.equation(relation).indices
     own: list[tuple[str, Any]] = [(i, site.names.ref(i, int(row))) for i, row in zip(indices, at)]
-    told = "not a known link" if e.value is None else f"a known link of value {e.value:g}"
-    return Facts([("relation", site.relation_ref(relation)), *own, ("in the data", told)])
+    return Facts([("relation", site.relation_ref(relation)), *own, ("status", explanation_text.status(e))])
 
 
 def _prediction(e: Explanation) -> Facts:
@@ -88,16 +84,16 @@ def _reasons(site: Site, e: Explanation, at: Rows) -> list[Block]:
     if not e.reasons:
         return [Note(explanation_text.no_reason(e), quiet=False)]
     rows = [_reason(site, e, at, link) for link in e.reasons]
-    columns = ["link", "smaller by", *(["what if"] if not site.no_data else []), "value", "shares"]
+    columns = ["link", "drop", *(["what if"] if not site.no_data else []), "value", "shares"]
     words = explanation_text.measure(e)
     table = Table(columns, rows, note=explanation_text.other_links(e), left=len(columns))
-    return [Note(f"Smaller by: {words}.", quiet=False), table]
+    return [Note(f"Drop: {words}.", quiet=False), table]
 
 
 def _reason(site: Site, e: Explanation, at: Rows, link: Link) -> list[Any]:
     row = [site.fit.entities[i].row(name) for i, name in link.cell.items()]
     named = Ref(site.names.cell_text(link.relation, row), site.names.cell_address(link.relation, row))
-    first, last = [named, percent(link.loss)], [f"{link.value:g}", explanation_text.same(link)]
+    first, last = [named, explanation_text.drop(link.loss)], [f"{link.value:g}", explanation_text.same(link)]
     if site.no_data:
         return [*first, *last]
     fields = [("relation", e.relation), *site.names.cell_query(e.relation, at, "cell."), ("changing", link.relation),
@@ -108,11 +104,11 @@ def _reason(site: Site, e: Explanation, at: Rows, link: Link) -> list[Any]:
 
 
 def _no_data(site: Site) -> list[Block]:
-    """How to get what-ifs, where there are none."""
+    """How to enable what-ifs."""
     if not site.no_data:
         return []
-    return [Note(f"What-ifs fit again, which needs the data: {site.no_data} Make the run with `plait fit CONFIG`, and "
-                 "say --data DIR where its files have moved.")]  # fmt: skip
+    return [Note(f"What-ifs refit the model, which requires the data: {site.no_data} Make the run with "
+                 "`plait fit CONFIG`, and use --data DIR if the files have moved.")]  # fmt: skip
 
 
 def _rests_on(site: Site, e: Explanation) -> Table:
@@ -126,15 +122,19 @@ def _rests_on(site: Site, e: Explanation) -> Table:
 
 
 CHANGES = {"hide": "missing", "zero": "an observed zero", "add": "a link"}
-PHASES = {"starting": "starting", "reading": "reading the run and its data", "before": "fitting on with the data as "
-          "they are", "after": "fitting on with the change"}  # fmt: skip
+PHASES = {
+    "starting": "starting",
+    "reading": "reading the run and its data",
+    "before": "continuing the fit with the original data",
+    "after": "continuing the fit with the changed link",
+}
 
 
 def ask(site: Site, asked: PageRequest) -> Any:
-    """Put a question into the queue; its page has the answer."""
+    """Queue a question; redirects to its page."""
     if site.no_data:
-        raise Refused(409, f"what-ifs fit again, which needs the data: {site.no_data}",
-                      "Make the run with `plait fit CONFIG`; say --data DIR where its files have moved.")  # fmt: skip
+        raise Refused(409, f"what-ifs refit the model, which requires the data: {site.no_data}",
+                      "Make the run with `plait fit CONFIG`; use --data DIR if the files have moved.")  # fmt: skip
     form = asked.form
     job = site.trials.ask(_question(site, form))
     raise Moved(f"/whatif/{job.id}")
@@ -147,24 +147,24 @@ def cancel(site: Site, asked: PageRequest) -> Any:
 
 
 def trial(site: Site, asked: PageRequest) -> PageView:
-    """A question, how far its answer is, and the answer."""
+    """A question, its progress, and the answer."""
     asked.fields(())
     job = site.trials.job(asked.path["id"])
     blocks: list[Block] = [_asked(site, job)]
     if job.state == "done":
         blocks += [_compared(job), _losses(job)]
     elif job.state == "failed":
-        blocks += [Note(f"It could not be done: {job.answer['what']}", quiet=False)]
+        blocks += [Note(f"The what-if failed: {job.answer['what']}", quiet=False)]
     elif job.state == "late":
-        said = f"It took longer than {site.trials.limit:g} seconds, and was stopped. --time-limit allows for more."
+        said = f"Stopped after {site.trials.limit:g} seconds. Use --time-limit to allow more."
         blocks += [Note(said, quiet=False)]
     elif job.state == "cancelled":
-        blocks += [Note("It was cancelled.", quiet=False)]
+        blocks += [Note("Cancelled.", quiet=False)]
     else:
         blocks += [Note(_progress(site, job), quiet=False)]
-    blocks.append(Note("Not saved: the run is as it was."))
-    more = {"job": job, "token": site.token, "share": min(1.0, job.sweep / MOST)}
-    document = Document("What if? (not saved)", blocks, _plain(site, job))
+    blocks.append(Note("The run itself does not change."))
+    more = {"job": job, "token": site.token, "share": min(1.0, job.sweep / MAX_SWEEPS)}
+    document = Document("What if?", blocks, _plain(site, job))
     return PageView(document, "trial_part.html" if asked.part else "trial.html", more, lasting=False)
 
 
@@ -177,7 +177,7 @@ def _question(site: Site, form: Mapping[str, str]) -> Question:
     known = {"relation", "changing", "change", "value", *site.names.keys(relation, "cell."),
              *(key for name in site.fit.model.relations for key in site.names.keys(name, "link."))}  # fmt: skip
     if strange := [name for name in form if name not in known]:
-        raise Refused(400, f"the form knows no {strange[0][:80]!r}.", "Use the one of the page.")
+        raise Refused(400, f"the form has no field {strange[0][:80]!r}.", "Use the form of the page.")
     cell, link = site.names.cell(relation, form, "cell."), site.names.cell(changing, form, "link.")
     try:
         cell = row_of(site.fit, relation, site.names.of_cell(relation, cell))
@@ -186,9 +186,9 @@ def _question(site: Site, form: Mapping[str, str]) -> Question:
     except DataError as error:
         raise Refused(400, error.message, error.hint or "") from None
     if value in (0.0, None) and not site.fit.known[changing].contain(link[None, :])[0]:
-        raise Refused(400, f"{site.names.cell_text(changing, link)} is no known link.", "Choose one that is.")
+        raise Refused(400, f"{site.names.cell_text(changing, link)} is not a known link.", "Choose a known link.")
     if changing == relation and tuple(cell) == tuple(link) and form.get("change") != "add":
-        raise Refused(400, "the link itself cannot be its reason.", "Choose another link.")
+        raise Refused(400, "a link cannot support itself.", "Choose another link.")
     claim = None if value else claimed(site, relation, cell, changing, link)
     return Question(relation, _numbers(cell), changing, _numbers(link), value, claim)
 
@@ -200,7 +200,9 @@ def _numbers(cell: Any) -> tuple[int, ...]:
 def _value(site: Site, relation: str, form: Mapping[str, str]) -> float | None:
     change = form.get("change", "")
     if change not in CHANGES:
-        raise Refused(400, f"a change is one of {', '.join(CHANGES)}, got {change[:80]!r}.", "Take one of these.")
+        raise Refused(
+            400, f"`change` must be one of {', '.join(CHANGES)}, got {change[:80]!r}.", "Choose one of these."
+        )
     if change != "add":
         return None if change == "hide" else 0.0
     value = real(form.get("value") or "1", "the value")
@@ -213,7 +215,7 @@ def _value(site: Site, relation: str, form: Mapping[str, str]) -> float | None:
 
 def _words(question: Question) -> str:
     if question.value is None:
-        return "missing: not observed at all"
+        return "missing"
     return "an observed zero" if question.value == 0 else f"a link of value {question.value:g}"
 
 
@@ -231,18 +233,18 @@ def _asked(site: Site, job: TrialJob) -> Facts:
 def _compared(job: TrialJob) -> Table:
     before, after = job.answer["before"], job.answer["after"]
     rows = [[WORDS[name], before[name], after[name], after[name] - before[name]] for name in before if name in WORDS]
-    note = "both fitted on from the run, priors held, until the expected value stands still"
+    note = "both continue the fit with fixed priors until the expected value converges"
     return Table(["predicted", "before", "after", "difference"], rows, "Before and after", note)
 
 
 def _losses(job: TrialJob) -> Facts:
-    """What came of it, beside what was claimed."""
+    """The result, next to the first-order estimate."""
     rate = "rate" if "rate" in job.answer["before"] else "expected value"
     loss, claim = float(job.answer["loss"]), job.question.claim
     moved = f"smaller by {percent(loss)}" if loss >= 0 else f"larger by {percent(-loss)}"
-    lines: list[tuple[str, Any]] = [(f"the {rate}, fitted again", moved)]
+    lines: list[tuple[str, Any]] = [(f"{rate} after the refit", moved)]
     if claim is not None:
-        told = "to first order, were it an observed zero"
+        told = "first-order estimate, link set to zero"
         lines.append((told, f"smaller by about {percent(claim)}"))
     lines.append(("took", f"{job.seconds:.1f} s"))
     return Facts(lines)
@@ -252,7 +254,7 @@ def _progress(site: Site, job: TrialJob) -> str:
     if job.state == "waiting":
         ahead = site.trials.ahead(job)
         return f"Waiting: {ahead} what-if{'' if ahead == 1 else 's'} before this one."
-    at = f", sweep {job.sweep} (at most {MOST:,})" if job.sweep else ""
+    at = f", sweep {job.sweep} (at most {MAX_SWEEPS:,})" if job.sweep else ""
     return f"Running: {PHASES.get(job.phase, job.phase)}{at}."
 
 

@@ -1,10 +1,5 @@
-"""An entity: its components, known links, predicted links, and who is like it.
-
-An axis: its entities, a page at a time.
-
-An entity in pictures: who is near it, and its components. Its page, which is there sooner, asks for them.
-
-Search: entities of all axes whose names have some letters.
+"""Pages of entities: components, known and predicted links, similar entities, pictures; lists of an
+axis, and search.
 """
 
 from collections.abc import Iterator
@@ -14,6 +9,7 @@ from urllib.parse import quote
 import polars as pl
 
 from plait.analysis.components.entity_shares import profile
+from plait.analysis.components.similar import similar
 from plait.analysis.topk.top import propose
 from plait.errors import ParameterError
 from plait.explore.link_pages import Filter, chosen, frame, matching, predicted_rows, table_rows
@@ -22,22 +18,22 @@ from plait.explore.site import Site
 from plait.plotting import pictures
 from plait.rendering.document import Block, Document, Facts, Faint, Note, Ref, Section, Share, Table
 
-LINKS = 20  # known ones of a relation
+MAX_LINKS = 20  # known links of a relation
 PREDICTED = 10
 SIMILAR = 10
 COMPONENTS = 12
-FAINT = 0.5  # part from data below which the prior speaks
+MIN_DATA_SHARE = 0.5  # below, a value comes mainly from the prior
 
 
 def entity(site: Site, asked: PageRequest) -> PageView:
-    """The page of an entity by its name."""
+    """Page of an entity by its name."""
     asked.fields(())
     axis = site.names.axis(asked.path["axis"])
     return entity_page(site, axis, site.names.row(axis, asked.path["name"]))
 
 
 def entity_page(site: Site, axis: str, row: int) -> PageView:
-    """The page of an entity by its row."""
+    """Page of an entity by its row."""
     held = profile(site.fit, axis, site.names.label(axis, row))
     uses = list(_uses(site, axis))
     known = [_known(site, relation, index, row) for relation, index in uses]
@@ -60,17 +56,18 @@ def entity_page(site: Site, axis: str, row: int) -> PageView:
         *alike,
     ]
     document = Document(f"{axis}: {shorten(site.names.text(axis, row), 200)}", blocks, data)
-    panels = len(uses) + (len(held) > 0)  # of the picture, two a row
+    panels = len(uses) + (len(held) > 0)  # of the picture, two per row
     more = {"picture": site.names.address(axis, row, "picture"), "height": min((panels + 1) // 2, 4)}
     return PageView(document, "entity.html", more)
 
 
 def _uses(site: Site, axis: str) -> Iterator[tuple[str, str]]:
-    """The relations and indices in which entities of an axis stand."""
+    """The relations and indices in which entities of an axis stand; of indices without an order, the first."""
     model = site.fit.model
     for equation in model.equations:
-        for index in equation.indices:
-            if model.axis(index) == axis:
+        later = {place for group in site.fit.known[equation.relation].groups for place in group[1:]}
+        for place, index in enumerate(equation.indices):
+            if model.axis(index) == axis and place not in later:
                 yield equation.relation, index
 
 
@@ -79,7 +76,7 @@ def _called(relation: str, index: str) -> str:
 
 
 def _facts(site: Site, axis: str, row: int, held: pl.DataFrame, links: int) -> list[Block]:
-    """What the page is about; how much of it is data."""
+    """Subject of the page, and the share of data."""
     text = site.names.text(axis, row)
     about: list[tuple[str, Any]] = [("name", text)] if len(text) > 200 else []
     about.append(("known links", links))
@@ -91,12 +88,12 @@ def _facts(site: Site, axis: str, row: int, held: pl.DataFrame, links: int) -> l
 
 
 def _components(site: Site, held: pl.DataFrame) -> list[Block]:
-    """The profile of the entity in every factor."""
+    """Profile of the entity in every factor."""
     tables: list[Block] = []
     for (factor, index), own in held.group_by(["factor", "index"], maintain_order=True):
         largest = own.sort("share", descending=True, maintain_order=True).head(COMPONENTS)
         rows = [_component(site, str(index), row) for row in largest.to_dicts()]
-        note = "share: of what is expected of this entity; faint: more from the prior than from data"
+        note = "share: part of the expected counts of this entity; faint: more from the prior than from data"
         columns = ["component", "share", "from data", "± sd"]
         tables.append(Table(columns, rows, f"In {factor}", note, 3, max(0, len(own) - COMPONENTS)))
     return [Section("Components", tables)] if tables else []
@@ -105,18 +102,18 @@ def _components(site: Site, held: pl.DataFrame) -> list[Block]:
 def _component(site: Site, index: str, row: dict[str, Any]) -> list[Any]:
     named = Ref(f"{index} = {row['component']}", site.component_address(index, row["component"]))
     numbers = [Share(row["share"]), Share(row["data"]), row["sd"]]
-    return [named, *(map(Faint, numbers) if row["data"] < FAINT else numbers)]
+    return [named, *(map(Faint, numbers) if row["data"] < MIN_DATA_SHARE else numbers)]
 
 
 def _known(site: Site, relation: str, index: str, row: int) -> tuple[list[Block], dict[str, Any]]:
     indices = site.fit.model.equation(relation).indices
     cells, values, numbers = matching(site.fit.known[relation], Filter({indices.index(index): row}))
     count = len(cells) if numbers is None else len(numbers)
-    here = chosen(cells, values, numbers, slice(0, LINKS))
-    table = Table([*indices, "reasons", "value"], table_rows(site, relation, *here), _as(relation, index, indices),
+    here = chosen(cells, values, numbers, slice(0, MAX_LINKS))
+    table = Table([*indices, "reasons", "value"], table_rows(site, relation, *here), _as(site, relation, index),
                   "" if count else "none", len(indices) + 1)  # fmt: skip
     every = site.relation_address(relation, index, row)
-    more: list[Block] = [Facts([("more", Ref(f"all {count:,} of them", every))])] if count > LINKS else []
+    more: list[Block] = [Facts([("more", Ref(f"all {count:,}", every))])] if count > MAX_LINKS else []
     return [table, *more], {"count": count, "links": frame(site, relation, *here).to_dicts()}
 
 
@@ -128,30 +125,33 @@ def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, 
     rows = predicted_rows(site, relation, found, ["probability", "mean", "sd", "lower", "upper"])
     columns = [*indices, "reasons", "probability", "mean", "± sd", "lower", "upper"]
     lines = [[*own[:-5], Share(own[-5]), *own[-4:]] for own in rows]
-    note = "" if rows else "none that is not known"
-    table = Table(columns, lines, _as(relation, index, indices), note, len(indices) + 2)
+    note = "" if rows else "no new links"
+    table = Table(columns, lines, _as(site, relation, index), note, len(indices) + 2)
     return table, found.to_dicts()
 
 
-def _as(relation: str, index: str, indices: tuple[str, ...]) -> str:
-    return f"{relation}, as {index}" if len(indices) > 1 else relation
+def _as(site: Site, relation: str, index: str) -> str:
+    """The title of a table; where a relation is undirected, the place of the entity says nothing."""
+    indices, groups = site.fit.model.equation(relation).indices, site.fit.known[relation].groups
+    placed = len(indices) > 1 and not any(indices.index(index) in group for group in groups)
+    return f"{relation}, as {index}" if placed else relation
 
 
 def _similar(site: Site, axis: str, row: int) -> tuple[list[Block], list[dict[str, Any]]]:
     try:
-        found = site.fit.similar(axis, site.names.label(axis, row), SIMILAR)
+        found = similar(site.fit, axis, site.names.label(axis, row), SIMILAR)
     except ParameterError:  # no factor of the axis has components
         return [], []
     rows = site.fit.entities[axis].encode(found[axis])
     lines = [
         [site.names.ref(axis, int(n)), *own[1:3]] for n, own in zip(rows, found.select(axis, pl.nth(-2, -1)).rows())
     ]
-    note = "1: the same components; 0: none in common"
+    note = "1: same components; 0: no component in common"
     table = Table([axis, "similarity", "± sd"], lines, note=note)
     return [Section("Similar", [table])], found.to_dicts()
 
 
-ROWS = 200  # of a page
+PAGE_ROWS = 200  # of the list of an axis
 
 
 def axis(site: Site, asked: PageRequest) -> PageView:
@@ -162,18 +162,18 @@ def axis(site: Site, asked: PageRequest) -> PageView:
         return entity_page(site, name, site.names.row(name, fields.get("name"), fields.get("row")))
     labels = site.fit.entities[name]
     start = whole(fields.get("from"), "the first entity", 0, len(labels) - 1)
-    rows = range(start, min(start + ROWS, len(labels)))
+    rows = range(start, min(start + PAGE_ROWS, len(labels)))
     page = f"/axis/{quote(name, safe='')}"
     table = Table(["entity"], [[site.names.ref(name, row)] for row in rows],
                   f"Entities {start + 1:,} to {rows.stop:,} of {len(labels):,}")  # fmt: skip
     data = {"axis": name, "entities": len(labels), "from": start, "names": labels[start : rows.stop]}
-    more = {"before": f"{page}?from={max(0, start - ROWS)}" if start else "",
+    more = {"before": f"{page}?from={max(0, start - PAGE_ROWS)}" if start else "",
             "after": f"{page}?from={rows.stop}" if rows.stop < len(labels) else ""}  # fmt: skip
     return PageView(Document(f"Axis {name}", [table], data), "paged.html", more)
 
 
 def picture(site: Site, asked: PageRequest) -> PageView:
-    """The pictures of an entity; of its own page, them alone. For programs they are charts of Vega-Lite."""
+    """Pictures of an entity, as SVG or as Vega-Lite specifications."""
     axis = site.names.axis(asked.path["axis"])
     row = _row(site, asked, axis)
     label = site.names.label(axis, row)
@@ -181,39 +181,39 @@ def picture(site: Site, asked: PageRequest) -> PageView:
     if len(profile(site.fit, axis, label)):
         found.append(pictures.entity(site.fit, axis, label))
     charts = [(one, chart) for one in found if (chart := one.chart())["concat"]]
-    blocks: list[Block] = [one for one, _ in charts] or [Note("There is nothing to be drawn of it.", quiet=False)]
+    blocks: list[Block] = [one for one, _ in charts] or [Note("There is nothing to draw.", quiet=False)]
     data = {"axis": axis, "name": label, "row": row,
             "pictures": [{"alt": one.alt, "chart": chart} for one, chart in charts]}  # fmt: skip
-    title = f"{axis}: {shorten(site.names.text(axis, row), 200)}, in pictures"
+    title = f"{axis}: {shorten(site.names.text(axis, row), 200)}, charts"
     if asked.part:
         return PageView(Document(title, blocks, data), "part.html")
     return PageView(Document(title, [Facts([("all of it", site.names.ref(axis, row))]), *blocks], data))
 
 
 def _row(site: Site, asked: PageRequest, axis: str) -> int:
-    """Who is meant, by a name in the path or by what a path cannot carry."""
+    """Row of an entity, by a name in the path or by the query."""
     if "name" in asked.path:
         asked.fields(())
         return site.names.row(axis, asked.path["name"])
     fields = asked.fields(("name", "row"))
     if not fields:
-        raise Refused(404, f"pictures of which {axis}?", f"Ask for /picture/{axis}/NAME.")
+        raise Refused(404, f"the name of the {axis} is missing.", f"Use the address /picture/{axis}/NAME.")
     return site.names.row(axis, fields.get("name"), fields.get("row"))
 
 
-MOST = 12  # of an axis
+MAX_MATCHES = 12  # of an axis
 LONGEST = 200
 
 
 def finding(site: Site, asked: PageRequest) -> PageView:
-    """What was found, by axis; of a page that is being typed into, that alone."""
+    """Search results by axis; for search-as-you-type only the list."""
     fields = asked.fields(("q",))
     query = fields.get("q", "").strip()
     if len(query) > LONGEST:
-        raise Refused(400, f"a search has {LONGEST} characters at the most.", "Give the first ones of the name.")
-    found = {axis: index.find(query, MOST) for axis, index in site.indices.items()} if query else {}
+        raise Refused(400, f"a search can have at most {LONGEST} characters.", "Type the beginning of the name.")
+    found = {axis: index.find(query, MAX_MATCHES) for axis, index in site.indices.items()} if query else {}
     tables: list[Block] = [_table(site, axis, rows, more) for axis, (rows, more) in found.items() if rows]
-    said = "Type the beginning of a name." if not query else "No entity has these letters in its name."
+    said = "Type the beginning of a name." if not query else "No name matches."
     data = {"query": query, "found": {axis: [_plain(site, axis, row) for row in rows] for axis, (rows, _) in
                                       found.items()}}  # fmt: skip
     document = Document(f"Search: {query}" if query else "Search", tables or [Note(said, quiet=False)], data)
@@ -221,7 +221,7 @@ def finding(site: Site, asked: PageRequest) -> PageView:
 
 
 def _table(site: Site, axis: str, rows: list[int], more: bool) -> Table:
-    note = f"there are more: type on (the first {MOST} are shown)" if more else ""
+    note = f"the first {MAX_MATCHES} matches; type more letters" if more else ""
     return Table([axis], [[site.names.ref(axis, row)] for row in rows], note=note)
 
 

@@ -1,10 +1,8 @@
-"""Who may ask, and how much: the gate before all pages.
+"""Access control of the explorer: allowed hosts, tokens, origins and sizes of requests.
 
-A page of another site can make a browser send requests here. It cannot choose their Host header, so only own names are
-answered (else its name could be pointed at this machine); it cannot read our pages, so it does not know the token that
-every post needs; and a post must come from a page of ours, as its Origin says.
-
-Names and numbers of this machine.
+A page of another site can make a browser send requests here. It cannot choose their Host header, so only own host names
+are answered (against DNS rebinding); it cannot read our pages, so it does not know the token that every post needs; and
+a post must have our Origin.
 """
 
 import ipaddress
@@ -21,13 +19,13 @@ from plait.explore.request import Refused
 
 
 def own_names(host: str) -> set[str]:
-    """The names under which a browser may know this machine."""
+    """Host names of this machine."""
     names = {"localhost", "127.0.0.1", "::1", host.strip("[]").lower()}
     return names if is_loopback(host) else {*names, socket.gethostname().lower()}
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine alone."""
+    """Whether an address is of this machine only."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -35,7 +33,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(name: str) -> bool:
-    """Whether a host is a number: nobody can point a number at another machine."""
+    """Whether a host is an IP address, which cannot be rebound."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -43,13 +41,13 @@ def is_address(name: str) -> bool:
     return True
 
 
-LONGEST_ADDRESS = 8_000  # bytes
-LARGEST_BODY = 64_000  # bytes
-MOST_FIELDS = 100
+MAX_ADDRESS_BYTES = 8_000
+MAX_BODY_BYTES = 64_000
+MAX_FIELDS = 100
 TOKEN = "token"
 TOKEN_HEADER = "x-plait-token"
 
-# Posts of our own pages need an Origin, which browsers hide under "no-referrer"; nothing is told to other sites.
+# Posts of our own pages need an Origin, which browsers hide under "no-referrer"; other sites get no referrer.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -64,14 +62,14 @@ Refuse = Callable[[Scope, Refused], ASGIApp]
 
 
 class Guard:
-    """The application behind its gate. host: what it is bound to; refuse: makes the page that says why not."""
+    """The application behind access control. `host`: address it is bound to; `refuse`: makes the error page."""
 
     def __init__(self, app: ASGIApp, *, host: str, token: str, refuse: Refuse) -> None:
         self.app, self.token, self.refuse = app, token, refuse
         self.names, self.anywhere = own_names(host), not is_loopback(host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or say why not."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -90,26 +88,30 @@ class Guard:
         name = _host_name(headers.getlist("host"))
         if name is None or not (name in self.names or (self.anywhere and is_address(name))):
             hint = f"Open http://{sorted(self.names)[0]}, with the port that the command printed."
-            raise Refused(400, "the request names another host than this one.", hint)
+            raise Refused(400, "the request is for another host.", hint)
 
     async def _check_post(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
         if scope["method"] != "POST":
-            raise Refused(405, "pages are asked for by GET, and what-ifs by POST.", "Use one of the two.")
+            raise Refused(405, "pages require GET, what-ifs require POST.", "Use GET or POST.")
         if not _from_here(headers):
-            raise Refused(403, "this did not come from a page of this explorer.", "Open the page here, and try again.")
+            raise Refused(
+                403,
+                "the request did not come from a page of this explorer.",
+                "Open the page in this explorer and try again.",
+            )
         if headers.get("content-type", "").split(";")[0].strip() not in ("application/x-www-form-urlencoded", ""):
-            raise Refused(415, "a form is sent as application/x-www-form-urlencoded.", "Send it like that.")
+            raise Refused(415, "a form must be sent as application/x-www-form-urlencoded.", "Set this content type.")
         form = _fields(await _body(headers, receive))
         given = headers.get(TOKEN_HEADER, form.pop(TOKEN, ""))
         if not secrets.compare_digest(given.encode(), self.token.encode()):
-            raise Refused(403, "the token of the form is missing, or that of an explorer that has ended.",
-                          "Load the page again, and try once more.")  # fmt: skip
+            raise Refused(403, "the token of the form is missing or outdated.",
+                          "Reload the page and try again.")  # fmt: skip
         scope["plait.form"] = form
 
 
 def _host_name(given: list[str]) -> str | None:
-    """The name in a Host header, without the port; None where there is none, or more than one."""
+    """Name in a single Host header, without the port; else None."""
     if len(given) != 1:
         return None
     try:
@@ -122,27 +124,27 @@ def _host_name(given: list[str]) -> str | None:
 
 def _check_address(scope: Scope) -> None:
     size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
-    if size > LONGEST_ADDRESS:
-        hint = "Ask for an entity of a long name by its number, ?row=."
-        raise Refused(414, f"the address has {size:,} bytes; {LONGEST_ADDRESS:,} are the most.", hint)
+    if size > MAX_ADDRESS_BYTES:
+        hint = "For an entity with a long name, use its row number: ?row=."
+        raise Refused(414, f"the address has {size:,} bytes (maximum {MAX_ADDRESS_BYTES:,}).", hint)
 
 
 def _from_here(headers: Headers) -> bool:
-    """Whether a post comes from a page of ours, as far as the browser says."""
+    """Whether a post comes from one of our pages, by its headers."""
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin, referer = headers.get("origin"), headers.get("referer")
     told = origin if origin is not None else referer
     try:
         return told is None or urlsplit(told).netloc == headers["host"]
-    except ValueError:  # no address at all
+    except ValueError:  # not an address
         return False
 
 
 async def _body(headers: Headers, receive: Receive) -> bytes:
-    """What was posted, up to a bound."""
+    """Body of a post, up to a limit."""
     told = headers.get("content-length", "0")
-    if told.isdecimal() and int(told) > LARGEST_BODY:
+    if told.isdecimal() and int(told) > MAX_BODY_BYTES:
         raise _too_large()
     body: bytes = b""
     while True:
@@ -150,26 +152,26 @@ async def _body(headers: Headers, receive: Receive) -> bytes:
         if message["type"] == "http.disconnect":
             raise Refused(400, "the request ended early.", "Send it again.")
         body += bytes(message.get("body", b""))
-        if len(body) > LARGEST_BODY:
+        if len(body) > MAX_BODY_BYTES:
             raise _too_large()
         if not message.get("more_body", False):
             return body
 
 
 def _too_large() -> Refused:
-    return Refused(413, f"a form may have {LARGEST_BODY:,} bytes.", "Send less.")
+    return Refused(413, f"a form can have at most {MAX_BODY_BYTES:,} bytes.", "Send less.")
 
 
 def _fields(body: bytes) -> dict[str, str]:
     try:
-        pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+        pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
     except ValueError:
-        raise Refused(400, "the form cannot be read.", "Send it as a browser does.") from None
+        raise Refused(400, "the form cannot be read.", "Use the forms of the pages.") from None
     return dict(pairs)
 
 
 def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
-    """Every answer says what a browser may do with it."""
+    """Add security headers to every response."""
 
     async def answer(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,14 +1,14 @@
-"""The first page: the report's summary, and ways into the run.
-
-Components: all of them, and one with its leading entities and the relations that feed it.
-"""
+"""Overview pages: start page with the report's summary, components, and one component."""
 
 from typing import Any
 from urllib.parse import quote
 
 import polars as pl
 
-from plait.explore.entity_pages import FAINT
+from plait.analysis.components.component_members import components as members_of
+from plait.analysis.explain.coupling import coupling as shares_of
+from plait.analysis.explain.coupling import families
+from plait.explore.entity_pages import MIN_DATA_SHARE
 from plait.explore.request import PageRequest, PageView, Refused, whole
 from plait.explore.site import Site
 from plait.plotting import pictures
@@ -20,7 +20,7 @@ from plait.report.sections import summary
 
 
 def home(site: Site, asked: PageRequest) -> PageView:
-    """Warnings, relations and axes, and what the fit is."""
+    """Warnings, relations and axes, and the fit."""
     asked.fields(())
     told = summary(ReportData(site.fit, str(site.run), site.header))
     first = [block for block in told if isinstance(block, (Warn, Note))]
@@ -30,7 +30,7 @@ def home(site: Site, asked: PageRequest) -> PageView:
 
 
 def relations(site: Site) -> Table:
-    """A line for each relation."""
+    """One row per relation."""
     fit = site.fit
     rows = [
         [
@@ -45,7 +45,7 @@ def relations(site: Site) -> Table:
 
 
 def axes(site: Site) -> Table:
-    """A line for each axis."""
+    """One row per axis."""
     fit = site.fit
     rows = [
         [Ref(axis, f"/axis/{quote(axis, safe='')}"), ", ".join(_relations_of(site, axis)), len(fit.entities[axis])]
@@ -59,17 +59,19 @@ def _relations_of(site: Site, axis: str) -> list[str]:
     return [e.relation for e in model.equations if any(model.axis(index) == axis for index in e.indices)]
 
 
-TOP = 5  # entities of an axis in the list
-ENTITIES = 20  # on the component's own page
+LISTED_ENTITIES = 5  # of an axis in the list of components
+MAX_ENTITIES = 20  # on the component's own page
 
 
 def components(site: Site, asked: PageRequest) -> PageView:
-    """All components, the largest first, with who leads them."""
+    """All components, largest first, with their leading entities."""
     asked.fields(())
-    table = site.fit.components(top=TOP)
+    table = members_of(site.fit, top=LISTED_ENTITIES)
     if not site.fit.rank:
         return PageView(
-            Document("Components", [Note("The model has no latent index: there are none.", quiet=False)], [])
+            Document(
+                "Components", [Note("The model has no latent index, so there are no components.", quiet=False)], []
+            )
         )
     order = _by_share(site)
     cards = [
@@ -77,7 +79,7 @@ def components(site: Site, asked: PageRequest) -> PageView:
                 address=site.component_address(index, number))
         for index, number in order
     ]  # fmt: skip
-    said = "Components by how much of the known links they explain, each with the entities that hold most of it."
+    said = "Components by their share of the known links, with their leading entities."
     return PageView(
         Document("Components", [pictures.coupling(site.fit), Note(said, quiet=False), Cards(cards)], table.to_dicts())
     )
@@ -92,11 +94,11 @@ def component(site: Site, asked: PageRequest) -> PageView:
         number = whole(asked.path["number"], f"a component of {index}", 0, size - 1)
     except Refused as refused:
         raise Refused(404, refused.what, "The page /components lists them all.") from None
-    table = site.fit.components(top=ENTITIES)
+    table = members_of(site.fit, top=MAX_ENTITIES)
     picture = pictures.components(site.fit, number, index)
     blocks = [*_relations(site, index, number), picture, *_leading(site, table, index, number)]
     own = table.filter((pl.col("index") == index) & (pl.col("component") == number))
-    coupled = site.fit.coupling().filter((pl.col("index") == index) & (pl.col("component") == number))
+    coupled = shares_of(site.fit).filter((pl.col("index") == index) & (pl.col("component") == number))
     data = {"index": index, "component": number, "entities": own.to_dicts(), "relations": coupled.to_dicts()}
     return PageView(Document(_title(site, index, number), blocks, data))
 
@@ -107,8 +109,11 @@ def _latent(site: Site, given: str | None) -> str:
         return known[0]
     if given is None or given not in known:
         wanted = ", ".join(known) or "none"
-        raise Refused(404, f"which latent index? The model has {wanted}.", "Ask for /component/INDEX/NUMBER.")
-    return given
+        raise Refused(
+            404, f"the latent index is missing; the model has {wanted}.", "Use the address /component/INDEX/NUMBER."
+        )
+    together = [indices for family in families(site.fit.model) for indices in family.terms.values()]
+    return next(indices[0] for indices in together if given in indices)  # of A[h, p] G[p, q] A[t, q], p has those of q
 
 
 def _title(site: Site, index: str, number: int) -> str:
@@ -116,16 +121,16 @@ def _title(site: Site, index: str, number: int) -> str:
 
 
 def _by_share(site: Site) -> list[tuple[str, int]]:
-    """All components, by the largest share that they have of a relation."""
-    table = site.fit.coupling().filter(pl.col("component").is_not_null())
+    """All components, by their largest share of a relation."""
+    table = shares_of(site.fit).filter(pl.col("component").is_not_null())
     best = table.group_by("index", "component").agg(pl.col("share").max())
     found = best.sort(["share", "index", "component"], descending=[True, False, False])
     return [(str(index), int(number)) for index, number in found.select("index", "component").rows()]
 
 
 def _relations(site: Site, index: str, number: int) -> list[Block]:
-    """What each relation gives to it."""
-    own = site.fit.coupling().filter((pl.col("index") == index) & (pl.col("component") == number))
+    """Shares of the component by relation."""
+    own = shares_of(site.fit).filter((pl.col("index") == index) & (pl.col("component") == number))
     rows = [
         [site.relation_ref(row["relation"]), *([row["term"]] if row["term"] else []), Share(row["share"]),
          Share(row["part"]), row["counts"], row["sd"]]
@@ -133,15 +138,18 @@ def _relations(site: Site, index: str, number: int) -> list[Block]:
     ]  # fmt: skip
     term = ["term"] if own["term"].is_not_null().all() and len(own) else []
     kinds = own["kind"].drop_nulls().unique().to_list()
-    note = "share: of the relation's links; part: of what feeds the component"
-    words = {"private": "One relation alone feeds it.", "shared": "Several relations feed it."}
+    note = "share: part of the links of the relation; part: part of the component"
+    words = {
+        "private": "One relation determines this component.",
+        "shared": "Several relations determine this component.",
+    }
     said: list[Block] = [Note(words[kind], quiet=False) for kind in kinds if len(site.fit.model.relations) > 1]
     columns = ["relation", *term, "share", "part", "counts", "± sd"]
     return [Section("Relations", [*said, Table(columns, rows, note=note, left=len(term) + 3)])]
 
 
 def _leading(site: Site, table: pl.DataFrame, index: str, number: int, brief: bool = False) -> list[Block]:
-    """The entities that hold most of a component, by factor and axis."""
+    """Heaviest entities of a component, by factor and axis."""
     own = table.filter((pl.col("index") == index) & (pl.col("component") == number))
     found: list[Block] = []
     for (factor, axis), rows in own.group_by(["factor", "axis"], maintain_order=True):
@@ -149,10 +157,10 @@ def _leading(site: Site, table: pl.DataFrame, index: str, number: int, brief: bo
         lines = [_entity(site, str(axis), int(n), row, brief) for n, row in zip(places, rows.to_dicts())]
         columns = [f"{axis}, in {factor}", "weight", *([] if brief else ["from data", "± sd", "lift"])]
         found.append(Table(columns, lines, left=2 if brief else 3))
-    return found if brief else [Section("Who is in it", found)]
+    return found if brief else [Section("Leading entities", found)]
 
 
 def _entity(site: Site, axis: str, place: int, row: dict[str, Any], brief: bool) -> list[Any]:
     named = site.names.ref(axis, place)
     numbers = [Share(row["weight"]), *([] if brief else [Share(row["data"]), row["sd"], row["lift"]])]
-    return [named, *(map(Faint, numbers) if row["data"] < FAINT else numbers)]
+    return [named, *(map(Faint, numbers) if row["data"] < MIN_DATA_SHARE else numbers)]

@@ -9,7 +9,7 @@ from plait.rendering.document import Document
 
 
 class Refused(Exception):
-    """A request that is not answered as it was meant: its status, what is wrong, and one hint."""
+    """A refused request: status, message and hint."""
 
     def __init__(self, status: int, what: str, hint: str = "") -> None:
         super().__init__(what)
@@ -17,7 +17,7 @@ class Refused(Exception):
 
 
 class Moved(Exception):
-    """The answer has another address."""
+    """Redirect to another address."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
@@ -26,18 +26,18 @@ class Moved(Exception):
 
 @dataclass(frozen=True)
 class PageView:
-    """A document, the template that it stands in, and what that has besides; status: of the answer."""
+    """A document, its template, and further variables; `status`: of the response."""
 
     document: Document
     template: str = "page.html"
     more: Mapping[str, Any] = field(default_factory=dict)
-    lasting: bool = True  # whether it is the same the next time
+    lasting: bool = True  # whether it may be cached
     status: int = 200
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """The parts of a path, and the query in order; form: what was posted. part: only a part of the page is wanted."""
+    """Parts of the path, and the query in order; `form`: posted fields. `part`: only part of the page is wanted."""
 
     path: Mapping[str, str]
     query: Sequence[tuple[str, str]] = ()
@@ -45,32 +45,32 @@ class PageRequest:
     part: bool = False
 
     def fields(self, known: Collection[str]) -> dict[str, str]:
-        """The query as a dictionary; a name that the page does not know, or that is there twice, is refused."""
+        """Query as a dictionary; unknown and repeated names are refused."""
         found: dict[str, str] = {}
         for name, value in self.query:
             if name not in known:
                 words = ", ".join(known) or "nothing"
-                hint = f"{suggestion(shorten(name), known)}It may ask for {words}."
-                raise Refused(400, f"this page knows no {shorten(name)!r}.", hint)
+                hint = f"{suggestion(shorten(name), known)}The parameters are {words}."
+                raise Refused(400, f"this page has no parameter {shorten(name)!r}.", hint)
             if name in found:
-                raise Refused(400, f"{name!r} is there twice.", "Give it once.")
+                raise Refused(400, f"{name!r} is given twice.", "Give it only once.")
             found[name] = value
         return found
 
 
 def whole(text: str | None, what: str, least: int, most: int, usual: int = 0) -> int:
-    """A whole number of a query, within bounds."""
+    """An integer of a query, within bounds."""
     if text is None or text == "":
         return usual
     number = int(text) if text.isascii() and text.lstrip("-").isdecimal() and len(text) < 19 else None
     if number is None or not least <= number <= most:
-        wanted = f"{least:,} to {most:,}" if most >= least else "of none: there is nothing to choose from"
-        raise Refused(400, f"{what} must be a whole number, {wanted}, got {shorten(text)!r}.", "Give another one.")
+        wanted = f"{least:,} to {most:,}" if most >= least else "but there are none"
+        raise Refused(400, f"{what} must be an integer, {wanted}, got {shorten(text)!r}.", "Give another one.")
     return number
 
 
 def real(text: str | None, what: str) -> float | None:
-    """A number of a query; None where there is none."""
+    """A number of a query; None without one."""
     if text is None or text.strip() == "":
         return None
     try:
@@ -83,5 +83,5 @@ def real(text: str | None, what: str) -> float | None:
 
 
 def shorten(text: str, most: int = 80) -> str:
-    """Text of any length, for a line."""
+    """Text shortened to one line."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,7 +1,4 @@
-"""The server: a socket, a run that is read, and pages until Ctrl-C.
-
-A run, opened to be explored.
-"""
+"""Server of the explorer: opens a run and serves pages until Ctrl-C."""
 
 import asyncio
 import errno
@@ -23,52 +20,49 @@ from plait.storage.run_folder import manifest
 
 
 def open_site(run: Path, *, token: str, folder: Path | None = None, limit: float = 300.0) -> Site:
-    """What pages are made from. folder: where the data of what-ifs are; limit: seconds that one may take."""
+    """Site of a run. `folder`: data of what-ifs; `limit`: seconds per what-if."""
     header = manifest(run)
     trials = Trials(str(run), None if folder is None else str(folder), limit, seal(header))
     return Site(load(run), run, header, token, trials, folder)
 
 
 MISSING = "Install them: pip install 'tensorplait[explore]'."
-SHUTDOWN = 3  # seconds that answers under way have when it ends
-REQUEST_SECONDS = 10.0  # from the first byte of a request, or its connection, to the last: a form has 64 kB at most
+SHUTDOWN_SECONDS = 3  # for responses in progress
+REQUEST_SECONDS = 10.0  # from connection or first byte of a request to the last: a form has at most 64 kB
 
 
 def serve(
     run: Path, *, host: str, port: int, folder: Path | None, limit: float, say: Callable[[str], None]
 ) -> None:  # fmt: skip
-    """Explore a run until Ctrl-C. port: 0 for one that is free; limit: seconds that a what-if may take.
-
-    say: is told the address.
-    """
+    """Serve a run until Ctrl-C. `port`: 0 for a free one; `limit`: seconds per what-if; `say`: receives the address."""
     _needed()
     from plait.explore.app import build
 
     if folder is not None and not folder.is_dir():
         raise ParameterError(
-            f"there is no folder {str(folder)!r}.", hint="Name the folder of the config's files: --data."
+            f"the folder {str(folder)!r} does not exist.", hint="Give the folder of the config's files with --data."
         )
     with listen(host, port) as listening:
         site = open_site(run, folder=folder, limit=limit, token=secrets.token_urlsafe(32))
         site.indices  # noqa: B018 (made before the first search)
-        sys.setswitchinterval(0.001)  # pages that are made do not keep those waiting that are
+        sys.setswitchinterval(0.001)  # keeps the server responsive while pages are made
         say(_address(host, listening))
         try:
             with quiet_end(server_of(build(site, host))) as server:
                 server.run(sockets=[listening])
-        except KeyboardInterrupt:  # the way to end it
+        except KeyboardInterrupt:  # the normal end
             return
         finally:
             site.trials.close()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address; one that is taken is an error with a hint."""
+    """A socket at an address; a used one is an error with a hint."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
     except (socket.gaierror, UnicodeError):
-        raise ParameterError(f"there is no address {host!r} on this machine.", hint="Leave --host out.") from None
+        raise ParameterError(f"this machine does not have the address {host!r}.", hint="Remove --host.") from None
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
@@ -81,12 +75,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _unbound(error: OSError, host: str, port: int) -> ParameterError:
     if error.errno == errno.EADDRINUSE:
-        return ParameterError(f"port {port} of {host} is taken, perhaps by another explorer.",
-                            hint="Take a free one: --port 0.")  # fmt: skip
+        return ParameterError(f"port {port} of {host} is in use.",
+                            hint="Use a free port with --port 0.")  # fmt: skip
     if error.errno == errno.EACCES:
-        return ParameterError(f"port {port} may not be used by everybody.", hint="Take a free one: --port 0.")
-    return ParameterError(f"nothing can listen at {host}, port {port}: {error.strerror}.",
-                        hint="Leave --host and --port out.")  # fmt: skip
+        return ParameterError(f"port {port} requires administrator rights.", hint="Use a free port with --port 0.")
+    return ParameterError(f"the server cannot listen on {host}, port {port}: {error.strerror}.",
+                        hint="Remove --host and --port.")  # fmt: skip
 
 
 def _address(host: str, listening: socket.socket) -> str:
@@ -96,19 +90,19 @@ def _address(host: str, listening: socket.socket) -> str:
 
 
 def server_of(app: Any, request_seconds: float = REQUEST_SECONDS) -> Any:
-    """What answers requests, and tells nothing of itself; request_seconds: how long a request may take to arrive."""
+    """Server without a server header; `request_seconds`: deadline of a request."""
     import uvicorn
 
     config = uvicorn.Config(
         app, http=_protocol(request_seconds),
         log_level="error", access_log=False, server_header=False, ws="none", lifespan="on", proxy_headers=False,
-        timeout_graceful_shutdown=SHUTDOWN, limit_concurrency=500, h11_max_incomplete_event_size=65_536,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS, limit_concurrency=500, h11_max_incomplete_event_size=65_536,
     )  # fmt: skip
     return uvicorn.Server(config)
 
 
 def _protocol(seconds: float) -> Any:
-    """uvicorn's HTTP protocol with a deadline for requests: unfinished ones would hold connections for ever."""
+    """HTTP protocol of uvicorn with a deadline for requests, against unfinished ones."""
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -128,7 +122,7 @@ def _protocol(seconds: float) -> Any:
             self.unwatch()
 
         def watch(self) -> None:
-            """Begin the deadline with a request, and end it with its last byte."""
+            """Start the deadline with a request, and end it with its last byte."""
             if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
                 self.unwatch()
             elif self.deadline is None:
@@ -144,7 +138,7 @@ def _protocol(seconds: float) -> Any:
 
 @contextmanager
 def quiet_end(server: Any) -> Iterator[Any]:
-    """A server that, once it was told to end, says nothing of answers that it breaks off."""
+    """A server that does not log responses aborted by its shutdown."""
 
     def passes(record: logging.LogRecord) -> bool:
         return not server.should_exit
@@ -158,7 +152,7 @@ def quiet_end(server: Any) -> Iterator[Any]:
 
 
 def _needed() -> None:
-    """Refuse where what the explorer needs is not installed."""
+    """Refuse if packages of the explorer are not installed."""
     try:
         import jinja2  # noqa: F401
         import starlette  # noqa: F401

@@ -1,7 +1,4 @@
-"""What all pages are made from: the run, names, search, what-ifs.
-
-What a page was asked for, and what it answers with: a view, or why not.
-"""
+"""Site of the explorer: the run, entity addresses, search, what-ifs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +17,7 @@ from plait.result import Fit
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A run that is explored. header: its manifest; token: of every form; folder: where data were said to be."""
+    """A run being explored. `header`: its manifest; `token`: of every form; `folder`: of the data."""
 
     fit: Fit
     run: Path
@@ -31,17 +28,15 @@ class Site:
 
     @cached_property
     def names(self) -> EntityUrls:
-        """Entities and their addresses."""
         return EntityUrls(self.fit)
 
     @cached_property
     def indices(self) -> dict[str, Index]:
-        """What search looks through."""
         return indices_of(self.fit)
 
     @cached_property
     def no_data(self) -> str:
-        """Why what-ifs cannot be asked for, as far as it is known without reading the data; "" if they can."""
+        """Why what-ifs are unavailable, without reading the data; "" if they are available."""
         try:
             config_of(self.run, self.folder)
         except PlaitError as error:
@@ -53,12 +48,12 @@ class Site:
         return Ref(name, f"/relation/{quote(name, safe='')}")
 
     def relation_address(self, relation: str, index: str, row: int) -> str:
-        """The links of an entity in a relation."""
+        """Links of an entity in a relation."""
         text = self.names.query(index, row)
         return f"/relation/{quote(relation, safe='')}?{urlencode([text])}"
 
     def component_address(self, index: str, number: int) -> str:
-        """The page of a component; the only latent index goes without saying."""
+        """Page of a component; a single latent index is left out."""
         own = "" if len(self.fit.rank) == 1 else f"{quote(index, safe='')}/"
         return f"/component/{own}{number}"
 

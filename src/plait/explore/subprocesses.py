@@ -1,6 +1,4 @@
-"""Processes that work for the explorer, told and answering by lines.
-
-Drawing in a process of its own: in this one it would hold up all threads, and with them every other page.
+"""Subprocesses of the explorer that talk by lines; and drawing in one of them, which would block all threads here.
 
 `python -m plait.explore.subprocesses` reads one picture per line on stdin, as JSON, and writes its SVG. It ends when
 stdin does.
@@ -19,13 +17,13 @@ from plait.rendering.svg import drawn
 
 
 def start(command: list[str]) -> "subprocess.Popen[str]":
-    """A process in a group of its own: Ctrl-C of the terminal is not for it."""
+    """A process in a group of its own, without the terminal's Ctrl-C."""
     apart: dict[str, Any] = {"process_group": 0} if sys.platform != "win32" else {"creationflags": 0x200}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", **apart)
 
 
 def end(process: "subprocess.Popen[str] | None") -> None:
-    """End a process, and close what leads to it."""
+    """End a process, and close its pipes."""
     if process is None:
         return
     process.kill()
@@ -40,14 +38,14 @@ COMMAND = [sys.executable, "-m", "plait.explore.subprocesses"]
 
 
 class Drawing:
-    """The process that draws, one picture after another; started at the first."""
+    """The drawing process, started on first use."""
 
     def __init__(self) -> None:
         self.drawer: subprocess.Popen[str] | None = None
         self.closed, self.lock = False, threading.Lock()
 
     def draw(self, picture: Picture) -> str | None:
-        """The picture as an SVG element; None where the packages that draw are not installed."""
+        """The picture as an SVG element; None if the packages are not installed."""
         line = json.dumps({"chart": picture.chart(), "alt": picture.alt})
         with self.lock:
             told = "" if self.closed else self._ask(line)
@@ -57,7 +55,7 @@ class Drawing:
         return svg
 
     def _ask(self, line: str) -> str:
-        """What is answered to a line; nothing by a process that has ended, after which another one is started."""
+        """Response to a line; "" if the process has ended, after which another one is started."""
         if self.drawer is None or self.drawer.poll() is not None:
             end(self.drawer)
             self.drawer = start(COMMAND)
@@ -71,7 +69,7 @@ class Drawing:
         """End the process, also while it draws."""
         self.closed, drawer = True, self.drawer
         if drawer is not None:
-            drawer.kill()  # who reads from it sees its end, and lets go of the lock
+            drawer.kill()  # its reader sees the end and releases the lock
         with self.lock:
             end(self.drawer)
 

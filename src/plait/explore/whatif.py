@@ -1,6 +1,6 @@
-"""What-ifs: a bounded queue of questions, answered one after another by a process of its own (`worker`).
+"""What-ifs: a bounded queue of questions, answered one after another by a subprocess (`worker`).
 
-Fitting again takes all processors and seconds to minutes; pages are served meanwhile. Nothing is ever saved.
+A refit takes all processors for seconds to minutes; pages are served meanwhile. Nothing is saved.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from plait.explore import subprocesses
 from plait.explore.request import Refused
 from plait.tuning import TUNING
 
-MOST_WAITING = 8
+MAX_WAITING = 8
 
 
 @dataclass(frozen=True)
 class Question:
-    """What would be predicted of a cell of a relation, were another cell (link, of changing) of this value?
+    """Prediction of a cell of a relation if another cell (`link`, of `changing`) had this value.
 
-    Cells are row numbers; value: 0 for an observed zero, None for missing. claim: what `explain` says of it to first
-    order, the fraction by which the mean would be smaller; None where it says nothing.
+    Cells are row numbers; `value`: 0 for an observed zero, None for missing. `claim`: first-order estimate of
+    `explain`, None without one.
     """
 
     relation: str
@@ -41,7 +41,7 @@ class Question:
 
 @dataclass
 class TrialJob:
-    """A question and how far its answer is: waiting, running, done, failed, cancelled or late."""
+    """A question and its state: waiting, running, done, failed, cancelled or late."""
 
     id: str
     question: Question
@@ -54,31 +54,30 @@ class TrialJob:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
         return self.state not in ("waiting", "running")
 
 
 class Trials:
-    """All what-ifs of an explorer. limit: seconds that one may take; seal: of the run that is shown."""
+    """All what-ifs of an explorer. `limit`: seconds per question; `seal`: of the run shown."""
 
     def __init__(self, run: str, folder: str | None, limit: float, seal: str) -> None:
         self.limit, self.jobs = limit, OrderedDict[str, TrialJob]()
         self.command = [sys.executable, "-m", "plait.explore.worker", run, seal,
                         *([] if folder is None else [folder])]  # fmt: skip
-        self.waiting: queue.Queue[TrialJob | None] = queue.Queue(MOST_WAITING)
+        self.waiting: queue.Queue[TrialJob | None] = queue.Queue(MAX_WAITING)
         self.worker: subprocess.Popen[str] | None = None
         self.closed, self.lock = False, threading.Lock()
         self.thread = threading.Thread(target=self._work, name="what-if", daemon=True)
         self.thread.start()
 
     def ask(self, question: Question) -> TrialJob:
-        """Put a question into the queue; a full one is refused."""
+        """Queue a question; refused if the queue is full."""
         job = TrialJob(secrets.token_hex(8), question)
         try:
             self.waiting.put_nowait(job)
         except queue.Full:
-            what = f"{MOST_WAITING} what-ifs are waiting already."
-            raise Refused(503, what, "Wait until one of them has ended, or cancel one.") from None
+            what = f"{MAX_WAITING} what-ifs are already waiting."
+            raise Refused(503, what, "Wait until one ends, or cancel one.") from None
         with self.lock:
             self.jobs[job.id] = job
             while len(self.jobs) > TUNING.whatif_answers:
@@ -86,28 +85,26 @@ class Trials:
         return job
 
     def job(self, id: str) -> TrialJob:
-        """A question by its number."""
         with self.lock:
             found = self.jobs.get(id)
         if found is None:
-            what = "there is no such what-if, or it was so long ago that its answer is not kept."
-            raise Refused(404, what, "Ask again from the page of the link.")
+            what = "this what-if does not exist, or its result is no longer stored."
+            raise Refused(404, what, "Start it again from the page of the link.")
         return found
 
     def ahead(self, job: TrialJob) -> int:
-        """How many questions are answered before this one."""
+        """Number of questions before this one."""
         with self.lock:
             others = list(self.jobs.values())
         return sum(not other.ended and other.asked < job.asked for other in others)
 
     def cancel(self, id: str) -> TrialJob:
-        """Stop waiting for an answer."""
         job = self.job(id)
         if not job.ended:
             running, job.state = job.state == "running", "cancelled"
             if running:
                 self._tell({"cancel": job.id})
-            with contextlib.suppress(ValueError), self.waiting.mutex:  # the next one has its place
+            with contextlib.suppress(ValueError), self.waiting.mutex:  # frees its place in the queue
                 self.waiting.queue.remove(job)
         return job
 
@@ -116,7 +113,7 @@ class Trials:
         self.closed = True
         worker = self.worker
         if worker is not None:
-            worker.kill()  # the thread, which reads from it, sees its end
+            worker.kill()  # the thread that reads from it sees the end
         with contextlib.suppress(queue.Full):
             self.waiting.put_nowait(None)
         self.thread.join(TUNING.whatif_grace_seconds)
@@ -141,7 +138,7 @@ class Trials:
                         "value": q.value})  # fmt: skip
             self._listen(job, worker)
         except OSError as error:  # no process could be started
-            job.answer, job.state = {"what": f"nothing can be fitted: {error.strerror}."}, "failed"
+            job.answer, job.state = {"what": f"the refit cannot start: {error.strerror}."}, "failed"
         finally:
             watch.cancel()
             job.seconds = time.monotonic() - began
@@ -160,14 +157,17 @@ class Trials:
                 job.answer, job.state = told, told["kind"]
             return
         self.worker = None
-        subprocesses.end(worker)  # it has ended without an answer
+        subprocesses.end(worker)  # ended without an answer
         if not job.ended:
-            what = "the process that fits again has ended, perhaps for lack of memory; see the explorer's terminal."
+            what = (
+                "the process of the refit ended unexpectedly, possibly for lack of memory; see the "
+                "terminal of the explorer."
+            )
             job.answer = {"what": what}
             job.state = "failed"
 
     def _late(self, job: TrialJob) -> None:
-        """A question that takes too long."""
+        """End a question that exceeds the time limit."""
         if not job.ended:
             job.state = "late"
             self._tell({"cancel": job.id})
@@ -176,7 +176,7 @@ class Trials:
         last.start()
 
     def _give_up(self, job: TrialJob, worker: "subprocess.Popen[str] | None") -> None:
-        if job.seconds == 0.0 and worker is not None:  # still not answered
+        if job.seconds == 0.0 and worker is not None:  # not answered
             worker.kill()
 
     def _started(self) -> "subprocess.Popen[str]":

@@ -1,9 +1,8 @@
-"""The process that fits again for what-ifs: `python -m plait.explore.worker RUN SEAL [FOLDER]`.
+"""Worker process of what-ifs: `python -m plait.explore.worker RUN SEAL [FOLDER]`.
 
-It reads a question a line on stdin, as JSON, and writes progress and answers to stdout. It ends when stdin does, so
-that it never outlives the explorer. SEAL is that of the run that the explorer shows: rows of another one are other
-entities. A question: {"id", "relation", "cell", "changing", "link", "value"}, cells by row
-numbers; or {"cancel": id}.
+It reads one question per line on stdin, as JSON, writes progress and answers to stdout, and ends when stdin does. SEAL
+identifies the run: row numbers of another one are other entities. A question is {"id", "relation", "cell", "changing",
+"link", "value"} with cells by row numbers, or {"cancel": id}.
 """
 
 import contextlib
@@ -25,11 +24,11 @@ from plait.storage.run_folder import manifest
 
 
 class Cancelled(Exception):
-    """Nobody waits for the answer."""
+    """The question was cancelled."""
 
 
 class Worker:
-    """Reads the run and its data at the first question, and keeps them."""
+    """Reads the run and its data at the first question."""
 
     def __init__(self, run: str, seal: str, folder: str | None, out: Any) -> None:
         self.run, self.seal, self.folder, self.out = run, seal, folder, out
@@ -37,12 +36,12 @@ class Worker:
         self.held: tuple[Fit, Any] | None = None
 
     def say(self, id: str, kind: str, **more: Any) -> None:
-        """One line."""
+        """Write one line."""
         self.out.write(json.dumps({"id": id, "kind": kind, **more}) + "\n")
         self.out.flush()
 
     def answer(self, asked: dict[str, Any]) -> None:
-        """Fit again, and say what came of it."""
+        """Refit and write the answer."""
         id = asked["id"]
         try:
             self.say(id, "progress", phase="reading", sweep=0)
@@ -51,7 +50,7 @@ class Worker:
             trial = try_change(
                 fit, data, asked["relation"], _named(fit, asked["relation"], asked["cell"]), asked["changing"],
                 _named(fit, asked["changing"], asked["link"]), asked["value"],
-                told=lambda phase, sweep: self._go_on(id, phase, sweep),
+                on_sweep=lambda phase, sweep: self._go_on(id, phase, sweep),
             )  # fmt: skip
             self.say(id, "done", before=dict(trial.before), after=dict(trial.after), loss=trial.loss)
         except Cancelled:
@@ -64,7 +63,7 @@ class Worker:
             fit = load(self.run)
             if seal(manifest(self.run)) != self.seal:
                 raise StorageError(
-                    "the run has changed since the explorer began.",
+                    "the run has changed since the start of the explorer.",
                     location=FileLocation(Path(self.run)),
                     hint="Start the explorer again.",
                 )
@@ -79,7 +78,7 @@ class Worker:
 
 
 def seal(header: Mapping[str, Any]) -> str:
-    """What tells a run from others: a digest of its manifest, which has those of all its files."""
+    """Digest of a run's manifest, which has the checksums of all its files."""
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
 
 
@@ -90,9 +89,9 @@ def _named(fit: Fit, relation: str, rows: list[int]) -> dict[str, Any]:
 def main(run: str, seal: str, folder: str | None = None) -> None:
     """Answer until stdin ends."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever else prints does not disturb the answers
+    os.dup2(2, 1)  # other prints must not disturb the answers
     with contextlib.suppress(AttributeError, OSError):
-        os.nice(10)  # who reads pages goes first
+        os.nice(10)  # pages have priority
     worker, questions = Worker(run, seal, folder, out), queue.Queue[dict[str, Any]]()
 
     def listen() -> None:

@@ -1,7 +1,6 @@
-"""Tables and arrays from files and databases, and back: ``plait.read`` and ``plait.write``.
+"""File formats: tables and arrays from files and databases, and back (`plait.read`, `plait.write`, `plait.scan`).
 
-``read.py`` and ``write.py`` are the doors; ``source_kinds.py`` lists what can be read and written, with which
-options; one file for each kind does the work. Nothing here knows relations or models.
+`source_kinds` lists the formats and their options; each format has a file. Nothing here depends on relations or models.
 """
 
 from plait.files.read import line_of, read

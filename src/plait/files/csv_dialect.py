@@ -1,4 +1,4 @@
-"""What a text file looks like, from its beginning: delimiter, header, names of the columns, what each holds."""
+"""Dialect of a text file, from its beginning: delimiter, header, column names and types."""
 
 import gzip
 import re
@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from plait.errors import DataError, FileLocation, ParameterError, suggestion
 from plait.files.source_kinds import ending
+from plait.rendering.formatting import plural
 
 if TYPE_CHECKING:
     import polars as pl
 
 import csv
+import dataclasses
 import io
 import math
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -26,27 +28,28 @@ from plait.tuning import TUNING
 GZIP = b"\x1f\x8b"
 BOM = "\ufeff"
 Passed = Callable[[bytes, int], bool]
+ON_BAD_ROWS = ("error", "skip")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
-FIRST = r"[=+\-@\t\r\n＝＋－＠]"  # the full-width signs as well: spreadsheets of some locales take them for the others
+FIRST = r"[=+\-@\t\r\n＝＋－＠]"  # full-width signs, too: some spreadsheets treat them alike
 FORMULA, ESCAPED = f"^'*{FIRST}", f"^'+{FIRST}"
 
 
 class TextRow(NamedTuple):
-    """A record of delimited text: the line it begins in (counting from 1), and its fields; none for a blank line."""
+    """A record of delimited text: its first line (from 1), and its fields; empty for a blank line."""
 
     line: int
     fields: list[str]
 
     @property
     def blank(self) -> bool:
-        """Whether this is no row: a blank line, or nothing but delimiters as spreadsheets write below a table."""
+        """Whether this is a blank line, or only delimiters, as spreadsheets write below a table."""
         return not any(self.fields) and len(self.fields) != 1
 
 
-# What a column holds, each step a wider one. "whole" and "number" are columns that must be numbers (value=).
+# Column types from narrow to wide. "whole" and "number" are columns that must be numbers (value=).
 Holds = Literal["integers", "decimals", "text", "whole", "number"]
 
-# Numbers that lose something when they become one: a code with leading zeros, a hash such as 12e4, too many digits.
+# Texts that would lose information as numbers: codes with leading zeros, hashes such as 12e4, too many digits.
 CODES = r"^(?:\+|-?0\d|-0$|-?\d{19,}$|\d+[eE]\d+$)"
 DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
@@ -54,10 +57,11 @@ INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 
 @dataclass(frozen=True)
 class TextLayout:
-    """How to read a file: columns by name and what each holds; skip: lines before the first row, header included.
+    """How to read a file: columns by name and type; `skip`: lines before the first row, including the header.
 
-    marked: whether the first row begins with a byte order mark that is its own, not the file's. escaped: whether an
-    apostrophe before a formula is not part of the name.
+    `marked`: whether the first row begins with a second byte order mark. `escaped`: whether an apostrophe before a
+    formula is removed. `nulls`: fields that mean no value. `skips_bad`: whether rows that cannot be read are skipped;
+    `bad`: these, line -> row of polars, once known (`csv_faults.skip_bad_rows`).
     """
 
     path: str
@@ -70,12 +74,24 @@ class TextLayout:
     marked: bool
     strip: bool
     escaped: bool
+    nulls: frozenset[str] = frozenset()
+    skips_bad: bool = False
+    bad: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     def records(self, passed: Passed | None = None) -> Iterator[TextRow]:
-        """The records after the header, blank ones included: as many as polars has rows, in the same order."""
+        """Records after the header, including blank ones, in step with the rows of polars.
+
+        Fields that mean no value are empty, and skipped rows are blank.
+        """
         found = records(self.path, self.delimiter, self.quoted, passed)
-        kept = (record for record in found if record.line > self.skip)
-        return map(_stripped, kept) if self.strip else kept
+        kept: Iterator[TextRow] = (record for record in found if record.line > self.skip)
+        if self.strip:
+            kept = map(_stripped, kept)
+        if self.nulls:
+            kept = (_nulled(record, self.nulls) for record in kept)
+        if self.bad:
+            kept = (TextRow(record.line, []) if record.line in self.bad else record for record in kept)
+        return kept
 
 
 def layout_of(
@@ -89,67 +105,108 @@ def layout_of(
     strip: bool = False,
     escape_formulas: bool = True,
     kind: str | None = None,
+    null_values: str | Sequence[str] = (),
+    on_bad_rows: str = "error",
 ) -> TextLayout:
-    """Look at the beginning of a file; the arguments are those of ``plait.read``."""
+    """Layout of a file from its beginning; arguments as in `plait.read`."""
     _check_settings(columns, delimiter, text)
+    nulls, skips_bad = _null_texts(null_values), _skips_bad(on_bad_rows)
     sample, whole = beginning(path, TUNING.csv_sample_bytes)
     if not sample.strip():
         raise DataError(
             "the file is empty.",
             location=FileLocation(path),
-            hint="A table has at least a line with the names of its columns.",
+            hint="A table needs at least a header line.",
         )
     if "\n" not in sample and "\r" in sample.strip():
         raise DataError(
-            "a carriage return stands alone.", location=FileLocation(path, (1,)), hint="End lines with LF or CRLF."
+            "a line ends with a single carriage return.",
+            location=FileLocation(path, (1,)),
+            hint="End lines with LF or CRLF.",
         )
     tail = (ending(path) if kind is None else f".{kind}".casefold()).removesuffix(".gz")
     delimiter = delimiter or _delimiter(tail, sample, quoted)
     rows = _sampled(path, sample, delimiter, quoted, whole)
     rows = [row for row in (map(_stripped, rows) if strip else rows) if row.fields]
     first = rows[0]._replace(fields=unescaped_names(rows[0].fields)) if escape_formulas else rows[0]
-    names, header = _columns(path, tail, [first, *rows[1:]], columns, header)
-    # Blank lines below the header too: polars counts the columns in the first line that it sees.
+    names, header = _columns(path, tail, [first, *(_nulled(row, nulls) for row in rows[1:])], columns, header)
+    # Blank lines below the header, too: polars counts columns in the first line.
     skip = rows[header].line - 1 if len(rows) > header else len(split_lines(sample))
     numbers = _numbers(path, names, value, text)
+    fields = [_nulled(row, nulls).fields for row in rows[header:] if not skips_bad or len(row.fields) == len(names)]
     held = tuple(
-        holds([row.fields[k] for row in rows[header:] if k < len(row.fields)], name in numbers, name in (text or ()))
+        holds([row[k] for row in fields if k < len(row)], name in numbers, name in (text or ()), skips_bad)
         for k, name in enumerate(names)
     )
     marked = bool(skip) and len(rows) > header and rows[header].fields[0].startswith(BOM)
-    return TextLayout(path, delimiter, quoted, header, names, held, skip, marked, strip, escape_formulas)
+    return TextLayout(
+        path, delimiter, quoted, header, names, held, skip, marked, strip, escape_formulas, nulls, skips_bad
+    )
 
 
 def _stripped(record: TextRow) -> TextRow:
-    """The record without blanks around its fields; a line of nothing else is a blank one."""
-    fields = [field.strip() for field in record.fields]
+    """The record without blanks around fields; only blanks are a blank line."""
+    return _replaced(record, [field.strip() for field in record.fields])
+
+
+def _nulled(record: TextRow, nulls: frozenset[str]) -> TextRow:
+    """The record with empty fields where they mean no value."""
+    return _replaced(record, ["" if field in nulls else field for field in record.fields])
+
+
+def _replaced(record: TextRow, fields: list[str]) -> TextRow:
+    """The record with other fields; a line of one field that is now empty is a blank one."""
     return TextRow(record.line, [] if fields == [""] and record.fields != [""] else fields)
+
+
+def _null_texts(given: object) -> frozenset[str]:
+    """The texts of `null_values`; an empty field is null in any case."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, (list, tuple, set, frozenset)) or not all(isinstance(text, str) for text in texts):
+        raise ParameterError(
+            f"`null_values` is {given!r}.",
+            actual=given,
+            expected="a text, or a list of texts",
+            hint='Give what stands in the file: `null_values="NA"`, or ["NA", "-"].',
+        )
+    return frozenset(texts) - {""}
+
+
+def _skips_bad(given: object) -> bool:
+    """Whether `on_bad_rows` leaves out rows that cannot be read."""
+    if given not in ON_BAD_ROWS:
+        raise ParameterError(
+            f"`on_bad_rows` is {given!r}.",
+            actual=given,
+            hint=f"{suggestion(given, ON_BAD_ROWS)}It is 'error' or 'skip'.",
+        )
+    return given == "skip"
 
 
 def _check_settings(columns: Sequence[str] | None, delimiter: str | None, text: Sequence[str] | None) -> None:
     for option, names in (("columns", columns), ("text", text)):
         if isinstance(names, str):
             raise ParameterError(
-                f"`{option}` is {names!r}.",
+                f"`{option}` must be a list of names, got {names!r}.",
                 actual=names,
                 expected="a list of names",
-                hint=f"Give a list of names: [{names!r}].",
+                hint=f"Write [{names!r}].",
             )
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
         raise ParameterError(
-            f"`delimiter` is {delimiter!r}.",
-            hint="It is one character, such as ',', ';' or '\\t'.",
+            f"`delimiter` must be one character, got {delimiter!r}.",
+            hint="Examples: ',', ';' or '\\t'.",
         )
     for name in columns or ():
         if list(columns or ()).count(name) > 1:
             raise ParameterError(
-                f"`columns` has {name!r} twice.",
-                hint="Give each column a name of its own.",
+                f"`columns` contains {name!r} twice.",
+                hint="Use a different name for each column.",
             )
 
 
 def _sampled(path: str, sample: str, delimiter: str, quoted: bool, whole: bool) -> list[TextRow]:
-    """The records of the sample; a fault at its cut end is not one of the file."""
+    """Records of the sample; a fault at its cut end is ignored."""
     found: list[TextRow] = []
     try:
         found.extend(split_records(path, iter(split_lines(sample)), delimiter, quoted))
@@ -160,10 +217,10 @@ def _sampled(path: str, sample: str, delimiter: str, quoted: bool, whole: bool) 
 
 
 def _delimiter(tail: str, sample: str, quoted: bool) -> str:
-    """The candidate under which most records have as many fields as the first, and that most; tail: the ending."""
+    """The candidate with which most records have as many fields as the first; `tail`: file suffix."""
     if tail in (".tsv", ".tab"):
         return "\t"
-    usual = "," if tail == ".csv" else " "  # names have spaces too: only where nothing else splits a .txt
+    usual = "," if tail == ".csv" else " "  # names have spaces: only where nothing else splits a .txt
     best = (0.0, 1)
     some = [line for line in split_lines(sample)[:200] if line.strip()]
     for candidate in ",;\t|":
@@ -175,7 +232,7 @@ def _delimiter(tail: str, sample: str, quoted: bool) -> str:
 
 
 def _widths(lines: Sequence[str], delimiter: str, quoted: bool) -> list[int]:
-    """The number of fields of every record, until one cannot be split: what is wrong there is said later."""
+    """Number of fields of every record, up to a faulty one."""
     widths = []
     try:
         for fields in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE):
@@ -188,14 +245,14 @@ def _widths(lines: Sequence[str], delimiter: str, quoted: bool) -> list[int]:
 def _columns(
     path: str, tail: str, rows: Sequence[TextRow], columns: Sequence[str] | None, header: bool | None
 ) -> tuple[tuple[str, ...], bool]:
-    """The names of the columns, and whether the first line is a header."""
+    """Column names, and whether the first line is a header."""
     first = rows[0]
     if columns is not None:
         if len(columns) != len(first.fields):
             raise DataError(
-                f"{_fields(len(first.fields))}, but `columns` names {len(columns)}.",
+                f"{_fields(len(first.fields))}, but `columns` has {plural(len(columns), 'name')}.",
                 location=FileLocation(path, (first.line,)),
-                hint="Name every column of the file.",
+                hint="Give one name per column of the file.",
             )
         if header is None:
             header = first.fields == list(columns)
@@ -211,19 +268,19 @@ def _columns(
 
 
 def _check_header(path: str, tail: str, first: TextRow) -> None:
-    """Where nothing is said, the first line of a .txt may be either, and one with numbers is most likely data."""
+    """Refuse an ambiguous first line of a .txt, which may be data if it has numbers."""
     if tail == ".txt":
         raise DataError(
-            "it is not certain whether a .txt begins with the names of its columns.",
+            "a .txt file may or may not have a header.",
             location=FileLocation(path, (1,)),
-            hint="Name them with `columns`, or give `header=True`.",
+            hint="Set `header=True`, or give the names with `columns`.",
         )
     for field in first.fields:
         if is_number(field):
             raise DataError(
-                f"{field!r} is a number, so this does not look like names of columns.",
+                f"{field!r} is a number, so this line does not look like a header.",
                 location=FileLocation(path, (first.line,)),
-                hint="Name them with `columns`; or give `header=True` if it is the header.",
+                hint="Give the names with `columns`, or set `header=True` if the line is a header.",
             )
 
 
@@ -233,33 +290,33 @@ def _check_names(path: str, first: TextRow) -> None:
             raise DataError(
                 f"column {k} has no name.",
                 location=FileLocation(path, (first.line,)),
-                hint="Name it; if pandas wrote its row numbers there, write the file with index=False.",
+                hint="Add a name. If the column is the index of pandas, write the file with index=False.",
             )
         if first.fields.count(name) > 1:
             raise DataError(
-                f"two columns are called {name!r}.",
+                f"two columns have the name {name!r}.",
                 location=FileLocation(path, (first.line,)),
                 hint="Rename one of the two.",
             )
 
 
 def _check_no_header(path: str, rows: Sequence[TextRow]) -> None:
-    """A word above numbers is a header, which columns= would turn into a row."""
+    """Refuse `columns=` where the first line is a header: words above numbers."""
     first, below = rows[0], [row.fields for row in rows[1:]]
     for k, field in enumerate(first.fields):
         column = [fields[k] for fields in below if k < len(fields) and fields[k]]
         if column and not is_number(field) and all(map(is_number, column)):
             raise DataError(
-                f"{field!r} stands above numbers, so this looks like names of columns.",
+                f"{field!r} is above numbers, so this line looks like a header.",
                 location=FileLocation(path, (first.line,)),
-                hint="Give `header=True` if it is the header, or `header=False` if it is data.",
+                hint="Set `header=True` if it is a header, or `header=False` if it is data.",
             )
 
 
 def _numbers(
     path: str, names: Sequence[str], value: str | Sequence[str] | None, text: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """The columns that must be numbers."""
+    """Columns that must be numbers."""
     if value is None:
         wanted: tuple[str, ...] = ("value",) if "value" in names and "value" not in (text or ()) else ()
     else:
@@ -268,28 +325,26 @@ def _numbers(
         for name in given:
             if name not in names:
                 raise DataError(
-                    (
-                        f"there is no column {name!r}, which `{option}` names; the file has "
-                        f"{', '.join(map(repr, names))}."
-                    ),
+                    (f"`{option}`: the file has no column {name!r}, only {', '.join(map(repr, names))}."),
                     location=FileLocation(path),
-                    hint=f"{suggestion(name, names)}Name a column of the file.",
+                    hint=f"{suggestion(name, names)}Choose one of these columns.",
                 )
     for name in wanted:
         if name in (text or ()):
             raise ParameterError(
-                f"column {name!r} is in `value` and in `text`.",
-                hint="It is one of the two.",
+                f"column {name!r} is both in `value` and in `text`.",
+                hint="Remove it from one of the two.",
             )
     return wanted
 
 
-def holds(fields: Sequence[str], number: bool, text: bool) -> Holds:
-    """The narrowest that fits the sample; the rest of the file can only widen it."""
+def holds(fields: Sequence[str], number: bool, text: bool, skips_bad: bool = False) -> Holds:
+    """Narrowest type that fits the sample; the rest of the file can only widen it."""
     filled = [field for field in fields if field]
     if text:
         return "text"
     if number:
+        filled = [field for field in filled if is_number(field)] if skips_bad else filled
         return "whole" if all(map(_is_integer, filled)) else "number"
     if all(map(_is_integer, filled)):
         return "integers"
@@ -297,7 +352,7 @@ def holds(fields: Sequence[str], number: bool, text: bool) -> Holds:
 
 
 def is_number(field: str) -> bool:
-    """Whether a field is a finite number, however written."""
+    """Whether a field is a finite number."""
     return DECIMAL.fullmatch(field) is not None and math.isfinite(float(field))
 
 
@@ -311,7 +366,7 @@ def _fields(count: int) -> str:
 
 @contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """The bytes of a file, decompressed if it begins as gzip does."""
+    """Bytes of a file, decompressed if it is gzip."""
     with open(path, "rb") as raw:
         compressed = raw.read(2) == GZIP
         raw.seek(0)
@@ -319,40 +374,40 @@ def opened(path: str) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if compressed else raw
         except EOFError:
             raise DataError(
-                "the compressed file ends too early.",
+                "the compressed file is truncated.",
                 location=FileLocation(path),
-                hint="It was cut off; fetch it again.",
+                hint="Download it again.",
             ) from None
         except (gzip.BadGzipFile, zlib.error) as error:
             raise DataError(
-                f"the compressed file is damaged ({error}).", location=FileLocation(path), hint="Fetch it again."
+                f"the compressed file is damaged ({error}).", location=FileLocation(path), hint="Download it again."
             ) from None
 
 
 def beginning(path: str, size: int) -> tuple[str, bool]:
-    """The first lines of a file, at most about size bytes, and whether that is all of it; without a byte order mark."""
+    """First lines of a file, about `size` bytes, and whether that is all; without a byte order mark."""
     with opened(path) as file:
         data = file.read(size)
         whole = len(data) < size
-        if not whole:  # end with a line, however long it is
+        if not whole:  # end with a whole line
             data += file.readline()
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        for _ in lines(path):  # raises where the fault is
+        for _ in lines(path):  # raises at the fault
             pass
         raise
     return text.removeprefix(BOM), whole
 
 
 def lines(path: str) -> Iterator[str]:
-    """The lines of a file with their ends; bytes that are not UTF-8 are an error that says where."""
+    """Lines of a file with their ends; an error locates bytes that are not UTF-8."""
     with opened(path) as file:
         yield from _decoded(path, file, 0, 0)
 
 
 def _decoded(path: str, source: Iterable[bytes], before: int, offset: int) -> Iterator[str]:
-    """Lines decoded; before: how many of the file precede them, offset: how many bytes."""
+    """Decoded lines; `before`, `offset`: number of lines and bytes before them."""
     for number, line in enumerate(source, before + 1):
         if number == 1 and line.startswith(UTF16):
             raise DataError("the file is UTF-16.", location=FileLocation(path), hint="Save it as UTF-8.")
@@ -369,16 +424,15 @@ def _decoded(path: str, source: Iterable[bytes], before: int, offset: int) -> It
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text with their ends. str.splitlines also splits at form feeds, which a name may have."""
+    """Lines of a text with their ends. str.splitlines would also split at form feeds."""
     parts = text.split("\n")
     return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
 def records(path: str, delimiter: str, quoted: bool, passed: Passed | None = None) -> Iterator[TextRow]:
-    """The records of a file. Megabytes at its beginning are left out as long as ``passed`` says so.
+    """Records of a file; chunks at its beginning are skipped as long as `passed` returns True.
 
-    passed(chunk, before): whether nothing in these whole lines is of interest, a line being a record there; before is
-    the number of lines before them.
+    passed(chunk, before): whether these whole lines, each a record, can be skipped; `before`: number of earlier lines.
     """
     with opened(path) as file:
         before = offset = 0
@@ -395,7 +449,7 @@ def records(path: str, delimiter: str, quoted: bool, passed: Passed | None = Non
 
 
 def split_records(path: str, source: Iterator[str], delimiter: str, quoted: bool, before: int = 0) -> Iterator[TextRow]:
-    """The records of lines, in step with polars: a blank line is a record without fields."""
+    """Records of lines, in step with polars: a blank line is a record without fields."""
     reader = csv.reader(
         source, delimiter=delimiter, strict=True, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     )
@@ -414,36 +468,38 @@ def split_records(path: str, source: Iterator[str], delimiter: str, quoted: bool
 def _quoting_fault(where: FileLocation, error: str) -> DataError:
     if "expected after" in error:
         what = "text follows a closing quotation mark"
-        hint = "A quotation mark inside quotes is written twice"
+        hint = "Write a quotation mark inside quotes twice"
     elif "new-line" in error:
-        return DataError("a carriage return stands alone.", location=where, hint="End lines with LF or CRLF.")
+        return DataError(
+            "a line ends with a single carriage return.", location=where, hint="End lines with LF or CRLF."
+        )
     elif "field larger" in error:
         what = f"a field has more than {csv.field_size_limit():,} characters"
-        hint = "Close the quotation mark that opens it, if one does"
+        hint = "Check for a quotation mark that is not closed"
     else:
         what = "a quotation mark opens a field and is not closed"
         hint = "Close it"
-    ordinary = "give `quoted=False` where quotation marks are ordinary characters"
+    ordinary = "set `quoted=False` if quotation marks are ordinary characters"
     return DataError(f"{what}.", location=where, hint=f"{hint}; or {ordinary}.")
 
 
 def stray_quote(path: str) -> DataError | None:
-    """The first line with an odd number of quotation marks: where polars and csv disagree, it is about those."""
+    """Error at the first line with an odd number of quotation marks, where polars and csv disagree."""
     for number, line in enumerate(lines(path), 1):
         if line.count('"') % 2:
             return DataError(
-                "a quotation mark stands inside a field.",
+                "a quotation mark is inside an unquoted field.",
                 location=FileLocation(path, (number,)),
                 hint=(
-                    "Write the field in quotes, with the mark twice; or give `quoted=False` "
-                    "where quotation marks are ordinary characters."
+                    "Put the field in quotes and double the mark; or set `quoted=False` if quotation marks "
+                    "are ordinary characters."
                 ),
             )
     return None
 
 
 def escape_table(table: "pl.DataFrame") -> "pl.DataFrame":
-    """The table with formulas in its columns of text, and in their names, escaped; numbers stay as they are."""
+    """The table with formulas in text columns, and in their names, escaped."""
     import polars as pl
 
     texts = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
@@ -452,14 +508,14 @@ def escape_table(table: "pl.DataFrame") -> "pl.DataFrame":
 
 
 def unescaped(field: "pl.Expr") -> "pl.Expr":
-    """A field of text as it was before it was escaped."""
+    """A field of text without the escape."""
     import polars as pl
 
-    # Polars evaluates the second branch only where the first condition holds somewhere, and it hardly ever does.
+    # Polars evaluates the second branch only if the first condition holds somewhere, which is rare.
     plain = pl.when(field.str.contains(ESCAPED)).then(field.str.slice(1)).otherwise(field)
     return pl.when(field.str.starts_with("'")).then(plain).otherwise(field)
 
 
 def unescaped_names(names: list[str]) -> list[str]:
-    """Names of columns as they were before they were escaped."""
+    """Column names without the escape."""
     return [name[1:] if re.match(ESCAPED, name) else name for name in names]

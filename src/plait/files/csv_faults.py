@@ -1,38 +1,37 @@
-"""Text files line by line: slow and exact. Used to look at the beginning of a file, and to say where a fault is.
+"""Location of faults in text files: a slow, exact pass that runs only after polars has refused the file.
 
-Where a text file is at fault: a second, slow pass that names the line. Runs only when something is wrong.
-
-Parts without quotation marks are passed over by the megabyte, since a line is a record there.
+Chunks without quotation marks are skipped by the megabyte, since a line is a record there.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
-from plait.errors import DataError, FileLocation
-from plait.files.csv_dialect import Passed, TextLayout, TextRow, stray_quote
+from plait.errors import DataError, FileLocation, SkippedRowsWarning, warn_of
+from plait.files.csv_dialect import BOM, Passed, TextLayout, TextRow, is_number, lines, stray_quote
 
 
 def record_at(layout: TextLayout, row: int) -> TextRow:
-    """The record that became a row of polars, which counts blank lines."""
+    """The record of a row of polars, which counts blank lines."""
 
     def passed(chunk: bytes, before: int) -> bool:
         return _plain(layout, chunk) and before + _lines(chunk) <= layout.skip + row
 
     found = next((record for k, record in _numbered(layout, passed) if k == row), None)
     if found is None or len(found.fields) < len(layout.columns):
-        raise unread(layout, f"row {row + 1} is not where it should be")
+        raise unread(layout, f"row {row + 1} is not at its expected position")
     return found
 
 
 def line_of_row(layout: TextLayout, row: int) -> int | None:
-    """The line that a row of the table came from; blank lines are no rows."""
+    """Line of a row of the table; blank lines are no rows."""
     blanks = (b" ", b"\t") if layout.strip else ()
-    ends = (b"\n", b"\r", layout.delimiter.encode(), *blanks)
+    ends = (b"\n", b"\r", layout.delimiter.encode(), *blanks, *(text.encode() for text in layout.nulls))
 
     def passed(chunk: bytes, before: int) -> bool:
-        gaps = chunk.startswith(ends) or any(b"\n" + end in chunk for end in ends)
+        gaps = layout.bad or chunk.startswith(ends) or any(b"\n" + end in chunk for end in ends)
         return _plain(layout, chunk) and not gaps and before + _lines(chunk) <= layout.skip + row
 
     rows = _numbered(layout, passed)
@@ -44,7 +43,7 @@ def line_of_row(layout: TextLayout, row: int) -> int | None:
 
 
 def ragged(layout: TextLayout) -> DataError | None:
-    """The first record with too few or too many fields; raises what is wrong with encoding or quotes before it."""
+    """Error at the first record with too few or too many fields, or of encoding or quotes before it."""
     width = len(layout.columns)
     for record in layout.records(lambda chunk, _: _plain(layout, chunk) and _even(chunk, layout.delimiter, width)):
         if record.fields and len(record.fields) != width:
@@ -52,8 +51,61 @@ def ragged(layout: TextLayout) -> DataError | None:
     return None
 
 
+def skip_bad_rows(layout: TextLayout, *, warn: bool = True) -> TextLayout:
+    """The layout without rows that have too few or too many fields, or no number where a column must be numbers.
+
+    It begins at the first row that can be read, since polars takes the number of columns from there.
+    """
+    faults: dict[int, DataError] = {}  # by row
+    first, row = None, -1
+    for row, record in enumerate(layout.records()):
+        fault = _fault(layout, record)
+        if fault is not None:
+            faults[row] = fault
+        elif first is None and record.fields:
+            first = (row, record)
+    if not faults:
+        return layout
+    if warn:
+        _warn_of(list(faults.values()))
+    if first is None:
+        first = (row + 1, TextRow(sum(1 for _ in lines(layout.path)) + 1, [""]))
+    start, skip = first[0], first[1].line - 1
+    marked = bool(skip) and first[1].fields[0].startswith(BOM)
+    bad = {_line(fault): row - start for row, fault in faults.items()}
+    return replace(layout, skip=skip, marked=marked, bad=bad)
+
+
+def _warn_of(faults: Sequence[DataError]) -> None:
+    """Warn of rows that are left out."""
+    first = faults[0]
+    left_out = "1 row is left out" if len(faults) == 1 else f"{len(faults):,} rows are left out, and this is the first"
+    hint = first.hint
+    if isinstance(first.actual, str):
+        hint = f"If it means that there is no value, give `null_values={first.actual!r}`; otherwise correct the file."
+    message = f"{first.message.removesuffix('.')}; {left_out}."
+    warn_of([SkippedRowsWarning(message, location=first.location, hint=hint)])
+
+
+def _line(fault: DataError) -> int:
+    assert isinstance(fault.location, FileLocation)
+    return fault.location.lines[0]
+
+
+def _fault(layout: TextLayout, record: TextRow) -> DataError | None:
+    """Why a row cannot be read."""
+    if not record.fields:
+        return None
+    if len(record.fields) != len(layout.columns):
+        return _ragged(layout, record.line, len(record.fields))
+    for k, field in enumerate(record.fields):
+        if layout.holds[k] in ("whole", "number") and field and not is_number(field):
+            return not_a_number(layout, k, record)
+    return None
+
+
 def unread(layout: TextLayout, error: object) -> DataError:
-    """Why polars gave up."""
+    """Error for a file that polars refuses."""
     found = ragged(layout) or (stray_quote(layout.path) if layout.quoted else None)
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     return found or DataError(
@@ -64,10 +116,10 @@ def unread(layout: TextLayout, error: object) -> DataError:
 
 
 def not_a_number(layout: TextLayout, column: int, record: TextRow) -> DataError:
-    """A field that must be a number and is none."""
+    """Error for a field that must be a number."""
     hint = "Write a number such as 3 or 0.25"
     if record.line == layout.skip + 1 and not layout.header:
-        hint += "; if the line is the header, give `header=True`"
+        hint += "; if the line is a header, set `header=True`"
     return DataError(
         f"{record.fields[column]!r} is not a number.",
         location=FileLocation(layout.path, (record.line,), layout.columns[column]),
@@ -78,7 +130,7 @@ def not_a_number(layout: TextLayout, column: int, record: TextRow) -> DataError:
 
 
 def _numbered(layout: TextLayout, passed: Passed) -> Iterator[tuple[int, TextRow]]:
-    """Records with the number of their row; where lines were passed over, each was a row."""
+    """Records with their row numbers; each skipped line was a row."""
     found = layout.records(passed)
     first = next(found, None)
     return iter(()) if first is None else enumerate(chain([first], found), first.line - 1 - layout.skip)
@@ -89,12 +141,12 @@ def _plain(layout: TextLayout, chunk: bytes) -> bool:
 
 
 def _lines(chunk: bytes) -> int:
-    """The lines of a chunk; the last one of a file may end without LF."""
+    """Number of lines of a chunk; the last one of a file may lack LF."""
     return chunk.count(b"\n") + (not chunk.endswith(b"\n"))
 
 
 def _even(chunk: bytes, delimiter: str, width: int) -> bool:
-    """Whether all lines are UTF-8 and have width fields; a blank one counts as 1 field."""
+    """Whether all lines are UTF-8 with `width` fields; a blank one counts as 1 field."""
     codes = np.frombuffer(chunk if chunk.endswith(b"\n") else chunk + b"\n", np.uint8)
     before = np.searchsorted(np.flatnonzero(codes == ord(delimiter)), np.flatnonzero(codes == ord("\n")))
     try:
@@ -108,11 +160,11 @@ def _ragged(layout: TextLayout, line: int, count: int) -> DataError:
     fields = "1 field" if count == 1 else f"{count} fields"
     wanted = "1 column" if len(layout.columns) == 1 else f"{len(layout.columns)} columns"
     if count < len(layout.columns):
-        hint = "Add what is missing; a field may be empty, but not left out."
+        hint = "Add the missing fields; a field can be empty."
     elif layout.quoted:
-        hint = f"Put a field that has {layout.delimiter!r} in it into quotes."
+        hint = f"Put fields that contain {layout.delimiter!r} in quotes."
     else:
-        hint = f"No field may have {layout.delimiter!r} in it while `quoted=False`."
+        hint = f"With `quoted=False`, no field can contain {layout.delimiter!r}."
     return DataError(
         f"{fields}, but the file has {wanted}, {_listed(layout.columns)}.",
         location=FileLocation(layout.path, (line,)),

@@ -1,10 +1,8 @@
-"""MATLAB files of version 5: the array of one variable.
+"""MATLAB files of version 5: the array of one variable, after a check of its elements.
 
-The elements of a MATLAB file, looked at before SciPy reads it: a type of numbers that it does not know crashes it.
-
-A file of version 5 is a row of elements, each a tag (type and size) and its bytes; a variable is an element of
-elements, compressed or not: flags, dimensions, name, and then the numbers (of a sparse array after its rows and
-columns).
+SciPy crashes on unknown number types, so the elements are checked first. A file is a sequence of elements, each a tag
+(type and size) and its bytes; a variable is a nested element, possibly compressed: flags, dimensions, name, and the
+numbers (of a sparse array after its rows and columns).
 """
 
 import io
@@ -24,7 +22,7 @@ CHUNK = 1 << 16
 
 
 def check_elements(path: str) -> None:
-    """Refuse a file of version 5 in which a variable has numbers of no known type."""
+    """Refuse a version 5 file with numbers of unknown type."""
     with open(path, "rb") as file:
         start = file.read(128)
         if 0 in start[:4]:  # version 4
@@ -36,15 +34,16 @@ def check_elements(path: str) -> None:
             unknown = _unknown(_inflated(file) if kind == COMPRESSED else file, order, inside=kind == MATRIX)
             if unknown is not None:
                 raise DataError(
-                    f"this is no MATLAB file of version 5, or a damaged one: a variable has numbers of type {unknown}.",
+                    "the file is damaged, or not a MATLAB file of version 5: a variable has numbers of type "
+                    f"{unknown}.",
                     location=FileLocation(path),
-                    hint="Save it again, with -v7.",
+                    hint="Save it again with -v7.",
                 )
             file.seek(end)
 
 
 def _unknown(file: BinaryIO, order: str, inside: bool) -> int | None:
-    """The first type of a variable's numbers that is none; what is cut off is left to SciPy, which says so."""
+    """First unknown number type of a variable; truncated files are left to SciPy."""
     head = file.read(16 if inside else 24)[-16:]
     if len(head) < 16:
         return None
@@ -52,12 +51,12 @@ def _unknown(file: BinaryIO, order: str, inside: bool) -> int | None:
     if (flags & 0xFF) not in (SPARSE, *NUMERIC):
         return None
     parts = 1 + 2 * ((flags & 0xFF) == SPARSE) + bool(flags & COMPLEX)
-    for part in range(2 + parts):  # dimensions and name come first
+    for part in range(2 + parts):  # dimensions and name first
         tag = file.read(8)
         if len(tag) < 8:
             return None
         kind, size = struct.unpack(f"{order}II", tag)
-        small = kind >> 16  # a short element has its size and its bytes in the tag
+        small = kind >> 16  # a short element has size and bytes in the tag
         if part >= 2 and kind & (0xFFFF if small else 0xFFFFFFFF) not in NUMERIC_TYPES:
             return cast(int, kind & (0xFFFF if small else 0xFFFFFFFF))
         _skip(file, 0 if small else -(-size // 8) * 8)
@@ -73,17 +72,15 @@ def _skip(file: BinaryIO, size: int) -> None:
 
 
 class _Inflated(io.RawIOBase):
-    """The bytes of a compressed element."""
+    """Bytes of a compressed element."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._zlib = file, zlib.decompressobj()
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     def readinto(self, room: memoryview) -> int:  # type: ignore[override]
-        """Fill the room; 0 at the end."""
         while not self._zlib.eof:
             packed = self._zlib.unconsumed_tail or self._file.read(CHUNK)
             found = self._zlib.decompress(packed, len(room))
@@ -105,7 +102,7 @@ ARRAYS = NUMBERS + tuple(f"u{kind}" for kind in NUMBERS if kind.startswith("int"
 
 
 def read_matlab(path: str, name: str | None = None) -> Any:
-    """The variable called name, or the only array: a NumPy array, or a SciPy sparse array of two dimensions."""
+    """The variable `name`, or the only array: a NumPy array, or a two-dimensional SciPy sparse array."""
     import scipy.io
 
     _check_version(path)
@@ -114,22 +111,22 @@ def read_matlab(path: str, name: str | None = None) -> Any:
         variables: Variables = {each: (tuple(map(int, shape)), kind) for each, shape, kind in scipy.io.whosmat(path)}
         chosen = _chosen(path, variables, name)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of parts of the file that nobody asked for
+            warnings.simplefilter("ignore")  # about other parts of the file
             data: Any = scipy.io.loadmat(path, variable_names=[chosen], spmatrix=False)[chosen]
         if variables[chosen][1] == "sparse":
             return as_coordinates(data)
     except DataError:
         raise
-    except Exception as error:  # loadmat trusts the file: a damaged one fails in any way
+    except Exception as error:  # loadmat raises anything on a damaged file
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DataError(
-            f"this is no MATLAB file of version 5, or a damaged one: {reason}.",
+            f"the file is damaged, or not a MATLAB file of version 5: {reason}.",
             location=FileLocation(path),
-            hint="Save it again, with -v7.",
+            hint="Save it again with -v7.",
         ) from None
     if data.dtype.kind not in "biuf":
         raise DataError(
-            f"variable {chosen!r} is of type {data.dtype}.",
+            f"variable {chosen!r} must contain real numbers, got type {data.dtype}.",
             location=FileLocation(path),
             hint="Save it as real numbers.",
         )
@@ -140,24 +137,24 @@ def _check_version(path: str) -> None:
     with open(path, "rb") as file:
         start = file.read(16)
     if not start:
-        raise DataError("the file is empty.", location=FileLocation(path), hint="Save it again, with -v7.")
+        raise DataError("the file is empty.", location=FileLocation(path), hint="Save it again with -v7.")
     if start.startswith((b"MATLAB 7.3", b"\x89HDF")):
         raise DataError(
-            "the file is of MATLAB's version 7.3, which is HDF5.",
+            "the file has MATLAB's format 7.3 (HDF5), which is not supported.",
             location=FileLocation(path),
-            hint=f"Save it with -v7: save('{path}', '-v7'); or read it with h5py.",
+            hint=f"Save it with save('{path}', '-v7'), or read it with h5py.",
         )
 
 
 def _chosen(path: str, variables: Variables, name: str | None) -> str:
-    """The variable to take; listed are those that are arrays of numbers."""
+    """The variable to read; errors list numeric arrays."""
     arrays = [each for each, (_, kind) in variables.items() if kind in ARRAYS]
     listed = ", ".join(f"{each} ({' × '.join(map(str, variables[each][0]))})" for each in arrays) or "none"
     if name is None:
         if len(arrays) == 1:
             return arrays[0]
         if not arrays:
-            raise DataError("the file has no array of numbers.", location=FileLocation(path), hint="Save one.")
+            raise DataError("the file contains no array of numbers.", location=FileLocation(path), hint="Save one.")
         raise DataError(
             f"the file has {len(arrays)} arrays: {listed}.",
             location=FileLocation(path),
@@ -165,7 +162,7 @@ def _chosen(path: str, variables: Variables, name: str | None) -> str:
         )
     if name not in variables:
         raise DataError(
-            f"there is no variable {name!r}.",
+            f"the file has no variable {name!r}.",
             location=FileLocation(path),
             hint=f"{suggestion(name, arrays)}The arrays are {listed}.",
         )

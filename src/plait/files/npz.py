@@ -1,6 +1,6 @@
-"""NumPy files: .npy, archives of arrays (.npz), and the sparse arrays that SciPy and ``sparse`` keep in such archives.
+"""NumPy files: .npy, archives of arrays (.npz), and sparse arrays of SciPy and `sparse` in such archives.
 
-Nothing is ever unpickled: a file from elsewhere must not run code.
+Pickles are never loaded: a foreign file must not run code.
 """
 
 from collections.abc import Iterator
@@ -17,24 +17,23 @@ COO = {"coords", "data", "shape"}
 
 
 def read_npy(path: str) -> Any:
-    """The array of a .npy file."""
     if _check_magic(path) == ZIP:
-        raise DataError("this is an archive.", location=FileLocation(path), hint="Give it the ending .npz.")
+        raise DataError("the file is an archive.", location=FileLocation(path), hint="Rename it to .npz.")
     with _numpy_errors(path), open(path, "rb") as file:
         return _numeric(path, np.load(file, allow_pickle=False), "the array")
 
 
 def read_npz(path: str, name: str | None = None) -> Any:
-    """The array called name, or the only one; or a sparse array as SciPy or ``sparse`` saved it."""
+    """The array `name`, or the only one; or a sparse array of SciPy or `sparse`."""
     if _check_magic(path) == NPY:
-        raise DataError("this is one array.", location=FileLocation(path), hint="Give it the ending .npy.")
+        raise DataError("the file is a single array.", location=FileLocation(path), hint="Rename it to .npy.")
     with _numpy_errors(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         names = list(archive.files)
         if name is None and set(names) >= COO:
             return _coordinates(path, archive)
         if name is None and "compressed_axes" in names:
             raise DataError(
-                "the file has a compressed array of sparse.",
+                "compressed arrays of the package sparse are not supported.",
                 location=FileLocation(path),
                 hint="Save it as coordinates: array.asformat('coo').",
             )
@@ -64,23 +63,23 @@ def _scipy_sparse(path: str) -> Any:
 
 
 def _coordinates(path: str, archive: Any) -> Any:
-    """The layout of ``sparse.save_npz``: coords (order, n), data (n,), shape (order,), fill_value."""
+    """Layout of ``sparse.save_npz``: coords (order, n), data (n,), shape (order,), fill_value."""
     coords, data = archive["coords"], archive["data"]
     shape = tuple(int(size) for size in archive["shape"])
     fill = float(archive["fill_value"]) if "fill_value" in archive.files else 0.0
     if coords.shape != (len(shape), len(data)):
         raise DataError(
-            f"coords are of shape {coords.shape}, but there are {len(data)} entries of {len(shape)} dimensions.",
+            f"`coords` has shape {coords.shape}, expected ({len(shape)}, {len(data)}).",
             location=FileLocation(path),
-            hint="Save the array again, with sparse.save_npz.",
+            hint="Save the array again with sparse.save_npz.",
         )
     if len(data) and ((coords < 0).any() or (coords >= np.array(shape)[:, None]).any()):
         raise DataError(
-            f"coordinates lie outside the shape {shape}.",
+            f"some coordinates are outside the shape {shape}.",
             location=FileLocation(path),
             hint="Save the array again.",
         )
-    if fill != 0:  # SciPy has no such arrays
+    if fill != 0:  # not supported by SciPy
         return _with_fill(path, coords, data, shape, fill)
     from scipy.sparse import coo_array
 
@@ -92,7 +91,7 @@ def _with_fill(path: str, coords: Any, data: Any, shape: tuple[int, ...], fill: 
         import sparse
     except ImportError:
         raise DataError(
-            f"cells that are not stored are {fill:g} rather than 0.",
+            f"cells that are not stored are {fill:g}, not 0.",
             location=FileLocation(path),
             hint="Install sparse to read it: pip install sparse.",
         ) from None
@@ -106,7 +105,7 @@ def _chosen(path: str, names: list[str], name: str | None) -> str:
         raise DataError(f"the archive has {len(names)} arrays: {listed}.", location=FileLocation(path), hint=hint)
     if name is not None and name not in names:
         raise DataError(
-            f"there is no array {name!r}.",
+            f"the archive has no array {name!r}.",
             location=FileLocation(path),
             hint=f"{suggestion(name, names)}The arrays are {listed}.",
         )
@@ -116,19 +115,21 @@ def _chosen(path: str, names: list[str], name: str | None) -> str:
 def _numeric(path: str, data: Any, what: str) -> Any:
     if data.dtype.kind not in "biuf":
         raise DataError(
-            f"{what} is of type {data.dtype}.", location=FileLocation(path), hint="Save it as real numbers."
+            f"{what} must contain real numbers, got type {data.dtype}.",
+            location=FileLocation(path),
+            hint="Save it as real numbers.",
         )
     return data
 
 
 def _check_magic(path: str) -> bytes:
-    """How the file begins. NumPy takes what it does not know for pickles, and would say so."""
+    """First bytes of the file. NumPy takes unknown ones for pickles."""
     with open(path, "rb") as file:
         start = file.read(len(NPY))
     magic = next((magic for magic in (ZIP, NPY) if start.startswith(magic)), b"")
     if not magic:
-        what = "this is no NumPy file" if start else "the file is empty"
-        raise DataError(f"{what}.", location=FileLocation(path), hint="Save it again, with numpy.save or numpy.savez.")
+        what = "the file is not a NumPy file" if start else "the file is empty"
+        raise DataError(f"{what}.", location=FileLocation(path), hint="Save it again with numpy.save or numpy.savez.")
     return magic
 
 
@@ -138,16 +139,16 @@ def _numpy_errors(path: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except Exception as error:  # NumPy trusts the file: a damaged one fails in any way
+    except Exception as error:  # NumPy raises anything on a damaged file
         if "allow_pickle" in str(error) or "pickle" in str(error):
             raise DataError(
-                "the file has Python objects, which are not read: they may run code.",
+                "the file contains Python objects, which Plait does not read because they can execute code.",
                 location=FileLocation(path),
                 hint="Save arrays of numbers.",
             ) from None
         reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
         raise DataError(
-            f"this is no NumPy file, or a damaged one: {reason}.",
+            f"the file is damaged, or not a NumPy file: {reason}.",
             location=FileLocation(path),
             hint="Save it again.",
         ) from None

@@ -1,7 +1,7 @@
-"""``plait.read``: a file or a query in, what ``plait.fit`` accepts out."""
+"""`plait.read`: tables and arrays from files and databases."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from plait.files.source_kinds import (
     ARROW,
@@ -35,29 +35,77 @@ def read(
     name: str | None = None,
     query: str | None = None,
     table: str | None = None,
+    null_values: str | Sequence[str] | None = None,
+    on_bad_rows: Literal["error", "skip"] | None = None,
 ) -> Any:
     """Read a table or an array from a file or a database.
 
-    source     a path: .csv, .tsv, .txt, .tns (each also .gz), .parquet, .arrow, .feather, .mat, .npz, .npy; a URL:
-               ``sqlite:///file.db``, ``postgresql://…``; or an open ADBC or DB-API connection
-    kind       the usual ending of such a file, ``"csv"``, where its name does not say it or says another
-    columns    (text, .tns) names of the columns of a file without a header; with ``header=True`` instead of its names
-    delimiter  (text) one character; by default the one that splits the first rows best
-    header     (text) whether the first line names the columns; by default it does unless ``columns`` are given
-    value      (text) a column or several that must be numbers; by default ``value`` if there is one
-    text       (text) columns that stay strings though they look like numbers
-    quoted     (text) ``False``: quotation marks are ordinary characters
-    strip      (tables) ``True``: blanks at both ends of names, of columns too, are not part of them; in text also those
-               around numbers
-    escape_formulas  (text) ``False``: an apostrophe before ``=``, ``+``, ``-`` or ``@`` belongs to the name; by default
-               it is the one that ``plait.write`` puts there
-    name       (.mat, .npz) the array to take, where the file has several
-    query      (SQL) what to ask
-    table      (SQL) a table to take whole, instead of a query; ``schema.table`` for one of another schema
+    Parameters
+    ----------
+    source : path or URL or connection
+        A file: ``.csv``, ``.tsv``, ``.txt`` or ``.tns`` (each also ``.gz``), ``.parquet``,
+        ``.arrow``, ``.feather``, ``.mat``, ``.npz`` or ``.npy``. A URL: ``sqlite:///file.db``
+        or ``postgresql://…``. Or an open ADBC or DB-API connection.
+    kind : str, default None
+        Format of the file, such as ``"csv"``; by default the ending of its name.
+    columns : sequence of str, default None
+        Names of the columns of a text or ``.tns`` file without a header. With
+        ``header=True`` they replace its names.
+    delimiter : str, default None
+        One character that separates fields of text; detected by default.
+    header : bool, default None
+        Whether the first line of text names the columns. The default is ``True`` unless
+        ``columns`` is given.
+    value : str or sequence of str, default None
+        Columns of text that must be numbers; ``"value"`` by default, if it exists.
+    text : sequence of str, default None
+        Columns of text that stay strings although they look like numbers.
+    quoted : bool, default None
+        ``False`` treats quotation marks in text as ordinary characters.
+    strip : bool, default None
+        ``True`` removes blanks at both ends of names, also of columns, and around numbers.
+    escape_formulas : bool, default None
+        ``False`` keeps an apostrophe before ``=``, ``+``, ``-`` or ``@``. By default it is
+        removed, because ``plait.write`` adds it.
+    name : str, default None
+        The array to read from a ``.mat`` or ``.npz`` file with several.
+    query : str, default None
+        SQL query.
+    table : str, default None
+        Database table to read instead of a query, as ``table`` or ``schema.table``.
+    null_values : str or sequence of str, default None
+        Fields of text that mean "no value" in all columns, such as ``"NA"`` or
+        ``["NA", "-"]``. An empty field is null in any case.
+    on_bad_rows : one of "error", "skip", default None
+        What to do with a row of text that has too few or too many fields, or no number where
+        ``value`` requires one. ``"error"``, the default, refuses the file. ``"skip"`` leaves
+        the row out, and warns once with the number of such rows and the line of the first.
 
-    Gives a polars.DataFrame, or for .mat, .npz and .npy a NumPy array or a SciPy sparse array. In text a column whose
-    fields are all whole numbers becomes integers, unless one has a leading zero or plus: ``007`` is a name. An empty
-    field is null. An option that says nothing about the source is an error.
+    Returns
+    -------
+    polars.DataFrame, numpy.ndarray or scipy.sparse array
+        A table; an array for ``.mat``, ``.npz`` and ``.npy``.
+
+    Raises
+    ------
+    plait.errors.DataError
+        If the source does not exist, or is damaged or malformed.
+    plait.errors.ParameterError
+        If an option does not apply to the format.
+
+    Notes
+    -----
+    A column of text becomes integers if all fields are whole numbers without leading zeros or
+    plus signs: ``007`` is a name. An empty field is null.
+
+    Guide: <https://tensorplait.github.io/tensorplait/files.html>.
+
+    Examples
+    --------
+    >>> plait.write(visits, "visits.csv")
+    >>> table = plait.read("visits.csv")
+    >>> table.equals(visits)
+    True
     """
     given: dict[str, Any] = {
         "kind": kind,
@@ -72,6 +120,8 @@ def read(
         "name": name,
         "query": query,
         "table": table,
+        "null_values": null_values,
+        "on_bad_rows": on_bad_rows,
     }
     options: dict[str, Any] = {option: setting for option, setting in given.items() if setting is not None}
     check_options(source, options)
@@ -101,7 +151,7 @@ def _stripped(table: Any, source: Any) -> Any:
 
 
 def _read_file(path: str, kind: str, options: dict[str, Any]) -> Any:
-    # Each reader brings its own library, so it is imported when its kind is met.
+    # Readers import their own libraries, so they are imported on use.
     if kind == TNS.name:
         from plait.files.tns import read_tns
 
@@ -121,10 +171,7 @@ def _read_file(path: str, kind: str, options: dict[str, Any]) -> Any:
 
 
 def line_of(source: Any, row: int, **options: Any) -> int | None:
-    """The line of the file (counting from 1) that a row (counting from 0) of ``plait.read(source, …)`` came from.
-
-    The options are those given to ``plait.read``. None for a source without lines. Walks through the file: for errors.
-    """
+    """Line of the file (from 1) of a row (from 0) of ``plait.read(source, …)``, for errors; None without lines."""
     check_options(source, options)
     kind = format_of(source, options.get("kind"))
     if kind not in (TEXT, TNS):
@@ -135,6 +182,7 @@ def line_of(source: Any, row: int, **options: Any) -> int | None:
 
         return line_of_entry(path, row)
     from plait.files.csv_dialect import layout_of
-    from plait.files.csv_faults import line_of_row
+    from plait.files.csv_faults import line_of_row, skip_bad_rows
 
-    return line_of_row(layout_of(path, **options), row)
+    layout = layout_of(path, **options)
+    return line_of_row(skip_bad_rows(layout, warn=False) if layout.skips_bad else layout, row)

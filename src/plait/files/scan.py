@@ -1,7 +1,7 @@
-"""``plait.scan``: a table in files or behind a query, described and not read. It is read in batches, when it is needed.
+"""`plait.scan`: a table in files or behind a query, which is read in batches on use.
 
-Parquet is read again where it is needed twice. Text is dear to parse, and a query may give other rows the second time:
-who needs these twice keeps what the first pass gave (`stays`).
+Parquet is read again where it is needed twice. Text is slow to parse, and a query may give other rows the second time,
+so their consumers copy the first pass (`stays`).
 """
 
 import glob
@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from plait.errors import DataError, FileLocation, ParameterError, TableLocation
 from plait.files.csv_dialect import Holds, TextLayout, layout_of
-from plait.files.csv_faults import line_of_row, ragged, unread
+from plait.files.csv_faults import line_of_row, ragged, skip_bad_rows, unread
 from plait.files.read import read
 from plait.files.source_kinds import ARROW, PARQUET, TEXT, check_options, existing_file, format_of, shown
 from plait.files.tabular import damaged, lost_in, plan_of, read_arrow, read_parquet, stripped, widen
@@ -37,19 +37,72 @@ def scan(
     strip: bool | None = None,
     escape_formulas: bool | None = None,
     table: str | None = None,
+    null_values: str | Sequence[str] | None = None,
+    on_bad_rows: Literal["error", "skip"] | None = None,
 ) -> "Scan":
-    """Describe a table without reading it, for `plait.pack` and wherever a table goes.
+    """Describe a table in files or behind a query without reading it.
 
-    source      a path or a list of them, in which ``*``, ``?`` and ``[…]`` stand for many: "logs/*.parquet"; with a
-                connection the query
-    connection  a URL such as ``sqlite:///file.db``, or an open ADBC or DB-API connection
+    Parameters
+    ----------
+    source : path, list of paths or str
+        Files, in which ``*``, ``?`` and ``[…]`` match several: ``"logs/*.parquet"``. With
+        ``connection``: the query.
+    connection : URL or connection, default None
+        A database, such as ``sqlite:///file.db``, or an open ADBC or DB-API connection.
+    kind : str, default None
+        Format of the files, as in `read`.
+    columns : sequence of str, default None
+        Names of the columns, as in `read`.
+    delimiter : str, default None
+        One character that separates fields of text; detected by default.
+    header : bool, default None
+        Whether the first line of text names the columns.
+    value : str or sequence of str, default None
+        Columns of text that must be numbers.
+    text : sequence of str, default None
+        Columns of text that stay strings.
+    quoted : bool, default None
+        ``False`` treats quotation marks as ordinary characters.
+    strip : bool, default None
+        ``True`` removes blanks at both ends of names.
+    escape_formulas : bool, default None
+        ``False`` keeps an apostrophe before ``=``, ``+``, ``-`` or ``@``.
+    table : str, default None
+        Database table to read instead of a query.
+    null_values : str or sequence of str, default None
+        Fields of text that mean "no value", as in `read`.
+    on_bad_rows : one of "error", "skip", default None
+        What to do with a row of text that cannot be read, as in `read`. ``"skip"`` warns once
+        per file.
 
-    All else as in `plait.read`. Files are taken in the order of their names, and have the same columns. They can be
-    .parquet, .arrow, .csv, .tsv or .txt.
+    Returns
+    -------
+    Scan
+        A description that `pack`, `fit` and other functions accept as a table. They read it
+        in batches.
+
+    Raises
+    ------
+    plait.errors.DataError
+        If there is no such file, or its format cannot be scanned.
+    plait.errors.ParameterError
+        If an option does not apply to the format.
+
+    Notes
+    -----
+    Formats are ``.parquet``, ``.arrow``, ``.csv``, ``.tsv`` and ``.txt``. Files are read in the
+    order of their names and must have the same columns.
+
+    Examples
+    --------
+    >>> plait.write(visits, "visits.parquet")
+    >>> plait.scan("*.parquet")
+    Scan: visits.parquet, 11 rows, columns 'user', 'place', 'value'
     """
     given: dict[str, Any] = {
         "columns": columns, "delimiter": delimiter, "header": header, "value": value, "text": text, "quoted": quoted,
-        "strip": strip, "escape_formulas": escape_formulas, "table": table,
+        "strip": strip, "escape_formulas": escape_formulas, "table": table, "null_values": null_values,
+        "on_bad_rows": on_bad_rows,
     }  # fmt: skip
     options = {option: setting for option, setting in given.items() if setting is not None}
     if connection is not None or (isinstance(source, str) and "://" in source):
@@ -65,7 +118,7 @@ def scan(
     raise DataError(
         f"{found.title} cannot be scanned.",
         location=FileLocation(paths[0]),
-        hint="Read it, plait.read(…), or convert it to Parquet.",
+        hint="Read it with plait.read, or convert it to Parquet.",
     )
 
 
@@ -75,29 +128,29 @@ def _of_query(source: Any, connection: Any, options: dict[str, Any]) -> "Scan":
     check_options(place, asked)
     if connection is None and "table" not in options:
         raise ParameterError(
-            f"there is no query for {shown(source)}.",
-            hint="Give the query first and the URL as `connection`, or give `table`.",
+            f"the query for {shown(source)} is missing.",
+            hint="Give the query first and the URL as `connection`; or give `table`.",
         )
     return QueryScan((), asked, place)
 
 
 def _paths(source: Any) -> tuple[str, ...]:
-    """All files that are meant, in the order of their names."""
+    """All files, in the order of their names."""
     given = source if isinstance(source, (list, tuple)) else [source]
     found: list[str] = []
     for one in given:
         if not isinstance(one, (str, os.PathLike)):
             raise DataError(
-                f"plait.scan cannot read from {type(one).__name__}.",
+                f"`source` cannot be {type(one).__name__}.",
                 hint="Give a path, a list of paths, or a query with `connection`.",
             )
         path = os.path.expanduser(os.fspath(one))
         many = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]
         if not many:
-            raise DataError("there is no file of such a name.", location=FileLocation(path), hint="Check the path.")
+            raise DataError("no file matches this name.", location=FileLocation(path), hint="Check the path.")
         found += [existing_file(each) for each in many]
     if not found:
-        raise DataError("plait.scan got no path.", hint="Give at least one.")
+        raise DataError("the list of paths is empty.", hint="Give at least one path.")
     return tuple(found)
 
 
@@ -128,7 +181,7 @@ class Scan:
         return f"{self.paths[0]}{more}"
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
-        """Some columns in order, about so many rows at a time; None: all that came before is void."""
+        """Some columns in order, about `rows` rows at a time; None: all that came before is void."""
         raise NotImplementedError
 
     def read(self) -> "pl.DataFrame":
@@ -164,7 +217,7 @@ class Scan:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ColumnScan(Scan):
-    """Parquet or Arrow files; kind: which."""
+    """Parquet or Arrow files; `kind`: which."""
 
     kind: str = "parquet"
     stays: ClassVar[bool] = True
@@ -193,7 +246,7 @@ class ColumnScan(Scan):
 
     @cached_property
     def counts(self) -> list[int]:
-        """Rows of each file: they say it at their ends."""
+        """Number of rows of each file, from its footer."""
         import polars as pl
 
         found = []
@@ -208,7 +261,7 @@ class ColumnScan(Scan):
         return sum(self.counts)
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
-        """Some columns in order, about so many rows at a time."""
+        """Some columns in order, about `rows` rows at a time."""
         strips = bool(self.options.get("strip"))
         for path, plan in zip(self.paths, self._plans):
             with _reading(path, self.kind):
@@ -234,7 +287,7 @@ class ColumnScan(Scan):
 
 
 class _reading:
-    """What polars says of a file that it cannot read, in our words."""
+    """Context that turns read errors of polars into ours."""
 
     def __init__(self, path: str, kind: str) -> None:
         self.path, self.kind = path, kind
@@ -250,7 +303,7 @@ class _reading:
 
 
 def _in_file(paths: Sequence[str], counts: Sequence[int], row: int) -> tuple[str, int]:
-    """The file that has a row of all of them, and which of its own it is; counts: of the files that are known."""
+    """File of a row, and its number there; `counts`: rows of the files so far."""
     for path, begin, count in zip(paths, accumulate(counts, initial=0), counts):
         if row < begin + count:
             return path, row - begin
@@ -258,13 +311,13 @@ def _in_file(paths: Sequence[str], counts: Sequence[int], row: int) -> tuple[str
 
 
 def _check_same(paths: Sequence[str], columns: Sequence[Sequence[str]]) -> None:
-    """Refuse files with other columns than the first has."""
+    """Refuse files with other columns than the first."""
     for path, own in zip(paths, columns):
         if list(own) != list(columns[0]):
             raise DataError(
                 f"the columns are {', '.join(map(repr, own))}, but {', '.join(map(repr, columns[0]))} in {paths[0]}.",
                 location=FileLocation(path),
-                hint="Files of one table have the same columns.",
+                hint="All files of one table must have the same columns.",
             )
 
 
@@ -272,7 +325,7 @@ def _check_same(paths: Sequence[str], columns: Sequence[Sequence[str]]) -> None:
 class TextScan(Scan):
     """Delimited text."""
 
-    counts: list[int] = field(default_factory=list)  # rows of the files that were read to their end
+    counts: list[int] = field(default_factory=list)  # rows of the files read so far
 
     @cached_property
     def _layouts(self) -> list[TextLayout]:
@@ -287,21 +340,26 @@ class TextScan(Scan):
         return self._layouts[0].columns
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
-        """Some columns in order; begins again where one turns out to be wider than its beginning looked."""
+        """Some columns in order; begins again where the layout of a file turns out to be another."""
         layouts = self._layouts
         while True:
             self.counts.clear()
             for layout in layouts:
-                wider = yield from self._batches(layout, columns, rows)
-                if wider is not None:
-                    layouts = [replace(one, holds=wider.holds) for one in layouts]
+                try:
+                    changed = yield from self._batches(layout, columns, rows)
+                except DataError:
+                    if not layout.skips_bad or (changed := skip_bad_rows(layout)) is layout:
+                        raise
+                if changed is not None:
+                    layouts = [replace(changed if one is layout else one, holds=changed.holds) for one in layouts]
+                    self.__dict__["_layouts"] = layouts  # the rows that are left out say which line a row is in
                     yield None
                     break
             else:
                 return
 
     def _batches(self, layout: TextLayout, columns: Sequence[str], rows: int) -> "Any":
-        """The batches of one file; gives back a wider layout where it turned out to be too narrow."""
+        """Batches of one file; returns a wider layout where it was too narrow."""
         import polars as pl
 
         width = len(layout.columns)
@@ -310,10 +368,13 @@ class TextScan(Scan):
         before, kept = 0, 0
         even = width == 1
         try:
-            for table in plan_of(layout, wanted).collect_batches(chunk_size=rows, maintain_order=True):
+            # Were only some columns parsed, polars would not see that a record has too many fields.
+            every = pl.QueryOptFlags(projection_pushdown=False)
+            plan = plan_of(layout, wanted)
+            for table in plan.collect_batches(chunk_size=rows, maintain_order=True, optimizations=every):
                 if failed := lost_in(table):
                     return widen(layout, {k: before + row for k, row in failed.items()})
-                # Polars fills up a record with too few fields, so that the last column is null there.
+                # Polars pads a record with too few fields, so the last column is null there.
                 if not even and table[str(width - 1)].null_count():
                     if (short := ragged(layout)) is not None:
                         raise short
@@ -342,13 +403,13 @@ class TextScan(Scan):
 
 
 def _widest(held: Sequence[Holds]) -> Holds:
-    """What holds all that the beginnings of several files do."""
+    """Type that holds the columns of several files."""
     order: tuple[Holds, ...] = ("whole", "number", "integers", "decimals", "text")
     return max(held, key=order.index)
 
 
 def _without_blanks(table: "pl.DataFrame") -> "pl.DataFrame":
-    """Without the rows of blank lines."""
+    """The table without rows of blank lines."""
     import polars as pl
 
     if len(table) and all(column.null_count() for column in table):
@@ -358,7 +419,7 @@ def _without_blanks(table: "pl.DataFrame") -> "pl.DataFrame":
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryScan(Scan):
-    """What a database answers; source: its URL, or an open connection."""
+    """Result of a query; `source`: a URL, or an open connection."""
 
     source: Any = None
 
@@ -381,7 +442,7 @@ class QueryScan(Scan):
             yield stripped(table, self.title) if self.options.get("strip") else table
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
-        """Some columns in order, about so many rows at a time."""
+        """Some columns in order, about `rows` rows at a time."""
         for table in self._tables(rows):
             yield table.select(columns)
 

@@ -1,4 +1,4 @@
-"""Kinds of sources: by file name or as the user says, and the options of each reader; paths and database URLs."""
+"""Formats of sources, by file name or option, and the options of each reader; paths and database URLs."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _QUERY = re.compile(r"(?i)([?&](?:ssl)?password=)([^&]*)")
 
 
 def without_password(url: str) -> str:
-    """The URL with its password masked: all up to the last @, since one that was not escaped may hold anything."""
+    """The URL with its password masked: everything up to the last @, since an unescaped one may hold anything."""
     scheme, _, rest = url.partition("://")
     account, at, place = rest.rpartition("@")
     user, colon, password = account.partition(":")
@@ -27,7 +27,7 @@ def without_password(url: str) -> str:
 
 
 def scrubbed(message: str, url: str) -> str:
-    """A message without the password of the URL: whole, decoded, or the pieces that a parser may have made of it."""
+    """A message without the password of the URL, whole, decoded, or in parts."""
     for secret in sorted(_secrets(url), key=len, reverse=True):
         message = message.replace(secret, MASK)
     return message
@@ -41,24 +41,28 @@ def _secrets(url: str) -> set[str]:
     return {secret for secret in found + pieces if secret}
 
 
-CLOSE = 0.75  # of 1: from here on a name is likely a misspelling of another
+MIN_SIMILARITY = 0.75  # of a misspelt name
 
 
 def existing_file(path: str | os.PathLike[str]) -> str:
-    """The path, its ``~`` expanded, once it is certain that a readable file is there."""
+    """The path of a readable file, with ``~`` expanded."""
     given = os.fspath(path)
     found = Path(given).expanduser()
     if fault := path_fault(found):
-        raise DataError(f"there can be no such file: {fault}.", location=FileLocation(given), hint="Check the path.")
+        raise DataError(f"this is not a valid path: {fault}.", location=FileLocation(given), hint="Check the path.")
     if found.is_dir():
-        raise DataError("this is a folder.", location=FileLocation(given), hint=f"Name a file in it{_examples(found)}.")
+        raise DataError(
+            "expected a file, got a folder.",
+            location=FileLocation(given),
+            hint=f"Choose a file in it{_examples(found)}.",
+        )
     if not found.exists():
         raise _no_file(given, found)
     if not os.access(found, os.R_OK):
         raise DataError(
-            "the file may not be read by this user.",
+            "permission denied.",
             location=FileLocation(given),
-            hint="Change its permissions.",
+            hint="Change the permissions of the file.",
         )
     return str(found)
 
@@ -67,27 +71,29 @@ def _no_file(given: str, path: Path) -> DataError:
     folder = path.parent
     if not folder.is_dir():
         return DataError(
-            f"there is no such file, nor a folder {str(folder)!r}.",
+            f"the file does not exist, nor does the folder {str(folder)!r}.",
             location=FileLocation(given),
             hint="Check the path.",
         )
     near = _similar(path, _names(folder))
     where = "the current folder" if str(folder) == "." else repr(str(folder))
-    return DataError(f"there is no such file in {where}.", location=FileLocation(given), hint=near or "Check the path.")
+    return DataError(
+        f"the file does not exist in {where}.", location=FileLocation(given), hint=near or "Check the path."
+    )
 
 
 def _similar(path: Path, names: list[str]) -> str:
-    """The file that was meant; without their endings, which make any two names alike."""
-    names = sorted(names, key=lambda name: Path(name).suffix == path.suffix)  # of equal stems the last one stays
+    """The file that was probably meant, by stem."""
+    names = sorted(names, key=lambda name: Path(name).suffix == path.suffix)  # the last of equal stems wins
     stems = {Path(name).stem.casefold(): name for name in names}
-    close = get_close_matches(path.stem.casefold(), stems, n=1, cutoff=CLOSE)
+    close = get_close_matches(path.stem.casefold(), stems, n=1, cutoff=MIN_SIMILARITY)
     return f"Did you mean {stems[close[0]]!r}?" if close else ""
 
 
 def _names(folder: Path) -> list[str]:
     try:
         return sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
-    except OSError:  # a folder that may be entered but not listed
+    except OSError:  # a folder without read permission
         return []
 
 
@@ -98,7 +104,7 @@ def _examples(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A kind of source: how its names end, which options ``plait.read`` takes for it, whether it can be written."""
+    """A format: its suffixes, its options of ``plait.read``, and whether it can be written."""
 
     name: str
     extensions: tuple[str, ...]
@@ -109,11 +115,14 @@ class FileFormat:
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """All endings of a file's name, compressed ones included."""
+        """All suffixes, including compressed ones."""
         return self.extensions + tuple(f"{extension}.gz" for extension in self.extensions if self.gzip)
 
 
-_TEXT = ("columns", "delimiter", "header", "value", "text", "quoted", "strip", "escape_formulas")
+_TEXT = (
+    "columns", "delimiter", "header", "value", "text", "quoted", "strip", "escape_formulas", "null_values",
+    "on_bad_rows",
+)  # fmt: skip
 
 TEXT = FileFormat("text", (".csv", ".tsv", ".tab", ".txt"), _TEXT, gzip=True, title="delimited text")
 PARQUET = FileFormat("parquet", (".parquet", ".pq"), ("strip",), title="Parquet")
@@ -129,25 +138,24 @@ SQL = FileFormat(
 FORMATS = (TEXT, PARQUET, ARROW, TNS, MATLAB, NPZ, NPY, SQL)
 
 SCHEMES = ("sqlite", "postgresql", "postgres")
-ANOTHER = "Databases are sqlite:// and postgresql://; in Python, `plait.read` takes a connection to any other."
+ANOTHER = "Use sqlite:// or postgresql://. In Python, `plait.read` also accepts an open connection to any database."
 DATABASES = (".db", ".sqlite", ".sqlite3", ".db3")
 
 
 def formats() -> tuple[FileFormat, ...]:
-    """Everything that can be read; ``written`` says what ``plait.write`` writes too."""
+    """All formats; ``written`` says which ``plait.write`` writes."""
     return FORMATS
 
 
 def options_for(source: Any, kind: str | None = None) -> tuple[str, ...]:
-    """The options that ``plait.read`` takes for this source: a path, a URL or a connection."""
+    """Options of ``plait.read`` for this source: a path, a URL or a connection."""
     found = format_of(source, kind)
     return found.options if found is SQL else ("kind", *found.options)
 
 
 def format_of(source: Any, kind: str | None = None) -> FileFormat:
-    """The kind of a source: by the ending of a path, the scheme of a URL, or the cursor of a connection.
-
-    kind: the ending that a path should have, without its dot.
+    """Format of a source: by the suffix of a path, the scheme of a URL, or the cursor of a connection. `kind`: suffix
+    without its dot.
     """
     if kind is not None:
         return _by_word(source, kind)
@@ -158,29 +166,29 @@ def format_of(source: Any, kind: str | None = None) -> FileFormat:
     if callable(getattr(source, "cursor", None)):
         return SQL
     raise DataError(
-        f"plait.read cannot read from {type(source).__name__}.",
+        f"`source` cannot be {type(source).__name__}.",
         hint=(
-            "Give a path, a URL of a database, or an open ADBC or DB-API connection; a table or an array "
-            "goes straight into plait.fit."
+            "Give a path, the URL of a database, or an open ADBC or DB-API connection. Pass tables and "
+            "arrays directly to plait.fit."
         ),
     )
 
 
 def check_options(source: Any, options: dict[str, Any]) -> None:
-    """Refuse an option that would silently do nothing for this source."""
+    """Refuse an option that does nothing for this source."""
     known = options_for(source, options.get("kind"))
     for option in options:
         if option not in known:
-            takes = f"It takes {', '.join(known)}." if known else "It takes no options."
+            takes = f"Its options are {', '.join(known)}." if known else "It has no options."
             takes = f"{suggestion(option, known)}{takes}"
             raise ParameterError(
-                f"`{option}` says nothing about {shown(source)}.",
+                f"`{option}` is not an option for {shown(source)}.",
                 hint=takes,
             )
 
 
 def shown(source: Any) -> str:
-    """A source as an error names it; never with the password of a URL."""
+    """A source in an error, without password."""
     if isinstance(source, str) and "://" in source:
         return without_password(source)
     if isinstance(source, (str, os.PathLike)):
@@ -189,34 +197,34 @@ def shown(source: Any) -> str:
 
 
 def ending(path: str) -> str:
-    """The ending of a file's name in small letters, two-part where it is compressed: ``.csv.gz``."""
+    """Suffix of a file's name in lower case, in two parts where compressed: ``.csv.gz``."""
     name = Path(path).name.casefold()
     tail = Path(name).suffix
     return Path(name[: -len(tail)]).suffix + tail if tail == ".gz" else tail
 
 
 def known_endings(tail: str, kinds: Sequence[FileFormat]) -> str:
-    """The hint for an unknown ending: the one that is close, and all of them."""
+    """Hint for an unknown suffix: a similar one, and all of them."""
     near = suggestion(tail, [each for kind in kinds for each in kind.endings])
     both = ", ".join(each for kind in kinds if kind.gzip for each in kind.extensions)
     plain = ", ".join(each for kind in kinds if not kind.gzip for each in kind.extensions)
-    return f"{near}Known are {both} (these also with .gz), {plain}."
+    return f"{near}Supported are {both} (also with .gz), {plain}."
 
 
 def _by_word(source: Any, word: str) -> FileFormat:
-    """The kind that is said; of a database there is nothing to say."""
+    """The format named by `kind`; refused for databases."""
     if not isinstance(source, (str, os.PathLike)) or "://" in os.fspath(source):
         raise ParameterError(
-            f"`kind` says nothing about {shown(source)}.",
-            hint="It is for files whose names do not say their kind.",
+            f"`kind` is not an option for {shown(source)}.",
+            hint="Use `kind` for files without a known ending.",
         )
     found = _with_ending(f".{word}".casefold()) if isinstance(word, str) else None
     if found is None:
         words = [each.removeprefix(".") for kind in FORMATS for each in kind.extensions]
         raise ParameterError(
-            f"`kind` is {word!r}.",
+            f"`kind` must be a known ending, got {word!r}.",
             actual=word,
-            hint=f"{suggestion(word, words)}It is the usual ending: {', '.join(words)}.",
+            hint=f"{suggestion(word, words)}The endings are {', '.join(words)}.",
         )
     return found
 
@@ -229,13 +237,13 @@ def _by_ending(path: str) -> FileFormat:
     tail = ending(path)
     if (found := _with_ending(tail)) is not None:
         return found
-    existing_file(path)  # a folder, or a name that is close to one that exists, is the better guess
+    existing_file(path)  # first report a folder or a misspelt name
     if tail in DATABASES:
-        hint = f"A SQLite file is read by its URL: 'sqlite:///{path}'."
+        hint = f"Read a SQLite file by its URL: 'sqlite:///{path}'."
     else:
-        hint = f'{known_endings(tail, FORMATS)} Give its kind: `kind="csv"`.'
-    what = f"{tail!r} is no known ending" if tail else "the name has no ending"
-    raise DataError(f"{what}, so the kind of the file is unknown.", location=FileLocation(path), hint=hint)
+        hint = f'{known_endings(tail, FORMATS)} Or set the format, such as `kind="csv"`.'
+    what = f"{tail!r} is not a known ending" if tail else "the file name has no ending"
+    raise DataError(f"{what}, so the format of the file is unknown.", location=FileLocation(path), hint=hint)
 
 
 def _by_scheme(url: str) -> FileFormat:
@@ -243,7 +251,7 @@ def _by_scheme(url: str) -> FileFormat:
     if scheme.casefold() in SCHEMES:
         return SQL
     if scheme.casefold() in ("http", "https", "ftp", "s3", "gs"):
-        hint = "Download the file, and read it by its path."
+        hint = "Download the file and read it by its path."
     else:
         hint = f"{suggestion(scheme, SCHEMES)}{ANOTHER}"
     raise DataError(f"{scheme}:// cannot be read.", location=FileLocation(shown(url)), hint=hint)

@@ -1,6 +1,5 @@
-"""SQL: a query or a table of a database, by URL or through an open connection, as a polars table.
-
-Results of a database -> a polars table: Arrow batches without copies, or rows of Python objects by the column.
+"""SQL: a query or a table of a database, by URL or an open connection, as a polars table, from Arrow batches or DB-API
+rows.
 """
 
 import datetime
@@ -41,7 +40,7 @@ def table_of_batches(reader: Any, where: str) -> "pl.DataFrame":
 
 
 def table_of_rows(names: Sequence[str], batches: Iterable[Sequence[Any]], where: str) -> "pl.DataFrame":
-    """A table of rows as a DB-API cursor fetches them, batch by batch; names of the columns."""
+    """A table of rows of a DB-API cursor, batch by batch; `names`: of the columns."""
     import polars as pl
 
     _check_names(names, where)
@@ -57,7 +56,7 @@ def _check_names(names: Sequence[str], where: str) -> None:
     for name in names:
         if list(names).count(name) > 1:
             raise DataError(
-                f"two columns are called {name!r}.",
+                f"two columns have the name {name!r}.",
                 location=FileLocation(where),
                 hint="Rename one in the query: select … as ….",
             )
@@ -68,7 +67,7 @@ def _storage(kind: Any) -> Any:
 
 
 def _kind(field: Any, where: str) -> str:
-    """What an Arrow field is beyond its storage: numeric, uuid or plain; refused is what would be misread."""
+    """Kind of an Arrow field: numeric, uuid or plain; fields that would be misread are refused."""
     import pyarrow as pa
 
     metadata = field.metadata or {}
@@ -78,10 +77,10 @@ def _kind(field: Any, where: str) -> str:
     if name == "uuid" and pa.types.is_fixed_size_binary(_storage(field.type)):
         return "uuid"
     opaque = isinstance(field.type, pa.BaseExtensionType) and pa.types.is_binary(_storage(field.type))
-    # Money comes as a number of cents, and intervals are none of polars' types.
+    # Money arrives as a number of cents, and polars has no intervals.
     if opaque or name == "money" or pa.types.is_interval(field.type):
         raise DataError(
-            f"column {field.name!r} is of type {name or field.type}, which cannot be read.",
+            f"column {field.name!r} is of type {name or field.type}, which is not supported.",
             location=FileLocation(where),
             hint=CAST.format(name=field.name),
         )
@@ -112,7 +111,7 @@ def _series(name: str, values: Sequence[Any], where: str) -> "pl.Series":
     for kind in kinds:
         if not issubclass(kind, PLAIN):
             raise DataError(
-                f"column {name!r} holds {kind.__name__}.",
+                f"column {name!r} contains values of type {kind.__name__}.",
                 location=FileLocation(where),
                 hint=CAST.format(name=name),
             )
@@ -121,11 +120,11 @@ def _series(name: str, values: Sequence[Any], where: str) -> "pl.Series":
     elif len(kinds) > 1:
         raise _mixed(name, [kind.__name__ for kind in kinds], where)
     try:
-        # Wider integers would get a type that only polars has.
+        # Wider integers would get a type specific to polars.
         return pl.Series(name, values, dtype=pl.Int64 if kinds == {int} else None if kinds else pl.Null)
     except (pl.exceptions.PolarsError, OverflowError, TypeError):
         raise DataError(
-            f"column {name!r} holds integers that do not fit into 64 bits.",
+            f"column {name!r} contains integers that do not fit into 64 bits.",
             location=FileLocation(where),
             hint=CAST.format(name=name),
         ) from None
@@ -140,7 +139,7 @@ def _simple(value: Any) -> Any:
 
 
 def _joined(name: str, parts: Sequence["pl.Series"], where: str) -> "pl.Series":
-    """The batches of a column as one; integers and floats together are floats."""
+    """Batches of a column as one; integers and floats together are floats."""
     import polars as pl
 
     kinds = {part.dtype for part in parts} - {pl.Null()}
@@ -155,7 +154,7 @@ def _joined(name: str, parts: Sequence["pl.Series"], where: str) -> "pl.Series":
 
 def _mixed(name: str, kinds: Sequence[str], where: str) -> DataError:
     return DataError(
-        f"column {name!r} mixes {' and '.join(sorted(kinds))}.",
+        f"column {name!r} contains both {' and '.join(sorted(kinds))}.",
         location=FileLocation(where),
         hint=CAST.format(name=name),
     )
@@ -167,16 +166,16 @@ TABLES = {
     "where table_schema not in ('pg_catalog', 'information_schema')",
 }
 
-# SQLite's settings that outlive the connection: of the whole process.
+# Settings of SQLite that apply to the whole process.
 PROCESS_PRAGMAS = {"temp_store_directory", "data_store_directory", "soft_heap_limit", "hard_heap_limit"}
-READING_ONLY = "A query may only read: select … from …; `attach`, `vacuum` and settings of the process are refused."
+READING_ONLY = "A query can only read: select … from …."
 
 # INVALID_ARGUMENT: [libpq] Failed to prepare query: ERROR:  …
 DRIVER_CODES = re.compile(r"^(?:[A-Z_]+: )?(?:\[\w+\] )?(?:Failed to [a-z ]+: )?(?:(?:ERROR|FATAL): +)?")
 
 
 def read_sql(source: Any, query: str | None = None, table: str | None = None) -> "pl.DataFrame":
-    """The rows of a query or of a whole table; source: a URL, or an ADBC or DB-API connection, which stays open."""
+    """Rows of a query or of a whole table; `source`: a URL, or an ADBC or DB-API connection, which stays open."""
     statement = _statement(source, query, table)
     scheme = _scheme(source)
     if scheme is None:
@@ -186,7 +185,7 @@ def read_sql(source: Any, query: str | None = None, table: str | None = None) ->
 
 
 def sql_batches(source: Any, size: int, query: str | None = None, table: str | None = None) -> "Iterator[pl.DataFrame]":
-    """The same rows, some at a time: what a server sends is never in memory as a whole."""
+    """The same rows in batches, never in memory as a whole."""
     statement = _statement(source, query, table)
     scheme = _scheme(source)
     opened: Any = source if scheme is None else _sqlite(source) if scheme == "sqlite" else _postgresql(source)
@@ -218,16 +217,16 @@ class _Batches(NamedTuple):
 
 
 def _scheme(source: Any) -> str | None:
-    """The kind of database behind a URL; None for an open connection."""
+    """Kind of database of a URL; None for an open connection."""
     if not isinstance(source, str):
         return None
     return "sqlite" if source.casefold().startswith("sqlite:") else "postgresql"
 
 
 def _execute(cursor: Any, statement: str, source: Any) -> None:
-    """Run a statement that gives rows."""
+    """Run a statement that returns rows."""
     if _scheme(source) == "postgresql":
-        # COPY … TO writes files and runs programs in a read-only transaction, too: it has no columns, and is not run.
+        # COPY … TO writes files and runs programs even in a read-only transaction: it has no columns, and is not run.
         _check_rows(cursor.adbc_execute_schema(statement).names, source)
     cursor.execute(statement)
     _check_rows(cursor.description, source)
@@ -236,9 +235,9 @@ def _execute(cursor: Any, statement: str, source: Any) -> None:
 def _check_rows(columns: Any, source: Any) -> None:
     if not columns:
         raise DataError(
-            "the statement gives no rows.",
+            "the statement returns no table.",
             location=FileLocation(shown(source)),
-            hint="Ask for some: select … from ….",
+            hint="Use a query: select … from ….",
         )
 
 
@@ -248,17 +247,17 @@ def _statement(source: Any, query: str | None, table: str | None) -> str:
         both = f"{one} and {other} are both given" if query is not None else f"neither {one} nor {other} is given"
         raise ParameterError(
             f"{both} for {shown(source)}.",
-            hint='Give one: `query="select …"`, or `table="visits"` to take it whole.',
+            hint='Give either `query="select …"` or `table="visits"`.',
         )
     if table is None:
         return str(query)
-    # Names are quoted, so that a table may be called order, and no name is ever taken for SQL.
+    # Names are quoted, so a table may be called order, and names are never taken for SQL.
     parts = (part.replace('"', '""') for part in table.split("."))
     return "select * from " + ".".join(f'"{part}"' for part in parts)
 
 
 def _ask(connection: Any, statement: str, source: Any, hint: Callable[[], str]) -> "pl.DataFrame":
-    """Execute; results as Arrow where the cursor gives it, else row by row."""
+    """Execute; results as Arrow where the cursor supports it, else row by row."""
     with _server_errors(source, hint), closing(connection.cursor()) as cursor:
         _execute(cursor, statement, source)
         if callable(getattr(cursor, "fetch_record_batch", None)):
@@ -273,22 +272,22 @@ def _batches(cursor: Any, size: int = 50_000) -> Iterator[list[Any]]:
 
 @contextmanager
 def _server_errors(source: Any, hint: Callable[[], str]) -> Iterator[None]:
-    """What a driver raises, as a DataError with its words; without a chain, which could show a password."""
+    """Turn errors of a driver into DataErrors; unchained, since they could show a password."""
     try:
         yield
     except DataError:
         raise
-    except Exception as error:  # every driver has its own tree of errors
+    except Exception as error:  # drivers have different exceptions
         words = _words(str(error).strip() or type(error).__name__)
         if isinstance(source, str):
             words = scrubbed(words, source)
         refused = isinstance(source, str) and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH
         advice = READING_ONLY if refused else hint()
-        raise DataError(f"the database says: {words}", location=FileLocation(shown(source)), hint=advice) from None
+        raise DataError(f"error of the database: {words}", location=FileLocation(shown(source)), hint=advice) from None
 
 
 def _words(message: str) -> str:
-    """A driver's message without codes before it and a copy of the query behind; further lines are set in."""
+    """A driver's message without codes and a copy of the query."""
     message = DRIVER_CODES.sub("", message.partition("\n\n")[0])
     first, *more = [line for line in message.splitlines() if line.strip()]
     if more:
@@ -300,13 +299,13 @@ def _sqlite(url: str) -> sqlite3.Connection:
     path = url.partition("://")[2]
     if not path.startswith("/") or path == "/":
         raise DataError(
-            "there is no path.",
+            "the path is missing.",
             location=FileLocation(url),
-            hint="It follows three slashes: sqlite:///file.db, sqlite:////folder/file.db.",
+            hint="Write it after three slashes: sqlite:///file.db, sqlite:////folder/file.db.",
         )
     file = existing_file(path[1:])
     with _server_errors(url, lambda: "Check that this is a SQLite file."):
-        # Read-only: a query changes neither this file (mode=ro) nor another one (the authorizer).
+        # Read-only: a query changes neither this file (mode=ro) nor another one (authorizer).
         connection = sqlite3.connect(f"file:{quote(file)}?mode=ro", uri=True)
         try:
             connection.set_authorizer(_authorize)
@@ -344,7 +343,7 @@ def _postgresql(url: str) -> Any:
 
 
 def _near(connection: Any, table: str | None, query: str) -> str:
-    """The hint of a refused statement: the table that was meant, if one was named and the database says what it has."""
+    """Hint of a refused statement: the table that was meant, if the database lists it."""
     if table is None:
         return "Check the query."
     try:
@@ -352,6 +351,6 @@ def _near(connection: Any, table: str | None, query: str) -> str:
         with closing(connection.cursor()) as cursor:
             cursor.execute(query)
             known = [str(row[0]) for row in cursor.fetchall()]
-    except Exception:  # the error that asks for a suggestion is the one to show
+    except Exception:  # show the original error
         known = []
     return suggestion(table.rpartition(".")[2], known).strip() or "Check the name of the table."

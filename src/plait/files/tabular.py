@@ -1,10 +1,8 @@
-"""Delimited text (.csv, .tsv, .txt) -> a polars table, by all threads and in one pass.
+"""Delimited text, Parquet and Arrow files as polars tables, in one pass on all threads.
 
-Every column is parsed as text and converted in the same streaming plan, with a bit a field that says whether that
-failed. A column that turns out wider than its beginning looked (a word after a million numbers) is read again. Only
-after a failure is the file walked through line by line, to say where.
-
-Parquet and Arrow files.
+Columns of text are parsed as strings and converted in the same streaming plan, with a flag per field for failures. A
+column that turns out wider than its beginning (a word after a million numbers) is read again. Only after a failure is
+the file read line by line, to locate it.
 """
 
 import re
@@ -14,21 +12,33 @@ from typing import TYPE_CHECKING, Any
 
 from plait.errors import DataError, FileLocation
 from plait.files.csv_dialect import BOM, CODES, Holds, TextLayout, holds, is_number, layout_of, opened, unescaped
-from plait.files.csv_faults import not_a_number, ragged, record_at, unread
+from plait.files.csv_faults import not_a_number, ragged, record_at, skip_bad_rows, unread
 
 if TYPE_CHECKING:
     import polars as pl
 
 
+ROW = "row"  # the number of a row of polars; columns have numbers for names
+
+
 def read_text(path: str, **options: Any) -> "pl.DataFrame":
-    """Read delimited text; the options are those of ``plait.read``."""
+    """Read delimited text; options as in ``plait.read``."""
     layout = layout_of(path, **options)
+    try:
+        return _read(layout)
+    except DataError:
+        if not layout.skips_bad or (skipping := skip_bad_rows(layout)) is layout:
+            raise
+    return _read(skipping)
+
+
+def _read(layout: TextLayout) -> "pl.DataFrame":
     table, failed = _parsed(layout)
     while failed:
         layout = widen(layout, failed)
-        del table  # before the next is read: there is room for one
+        del table  # frees memory before the next read
         table, failed = _parsed(layout)
-    # Polars fills up a record with too few fields, so that the last column is null there.
+    # Polars pads a record with too few fields, so the last column is null there.
     if table.width > 1 and table.get_column(table.columns[-1]).null_count():
         short = ragged(layout)
         if short is not None:
@@ -38,7 +48,7 @@ def read_text(path: str, **options: Any) -> "pl.DataFrame":
 
 
 def _parsed(layout: TextLayout) -> tuple["pl.DataFrame", dict[int, int]]:
-    """The columns by number, each in the type it is held to be; and the first row that did not fit, by column."""
+    """Columns by number, each in its type; and the first row that did not fit, by column."""
     import polars as pl
 
     width = len(layout.columns)
@@ -50,7 +60,7 @@ def _parsed(layout: TextLayout) -> tuple["pl.DataFrame", dict[int, int]]:
 
 
 def plan_of(layout: TextLayout, wanted: Iterable[int]) -> "pl.LazyFrame":
-    """How some columns are read, by number; `lost …` says of each field whether it did not fit."""
+    """Query plan of some columns, by number; `lost …` flags fields that did not fit."""
     import polars as pl
 
     names = [str(k) for k in range(len(layout.columns))]
@@ -63,8 +73,15 @@ def plan_of(layout: TextLayout, wanted: Iterable[int]) -> "pl.LazyFrame":
         schema=dict.fromkeys(names, pl.String),
         raise_if_empty=False,
         glob=False,
+        truncate_ragged_lines=bool(layout.bad),
+        row_index_name=ROW if layout.bad else None,
     )
     fields = {k: _stripped(pl.col(names[k])) if layout.strip else pl.col(names[k]) for k in wanted}
+    if layout.nulls:
+        fields = {k: pl.when(~field.is_in(list(layout.nulls))).then(field) for k, field in fields.items()}
+    if layout.bad:
+        readable = ~pl.col(ROW).is_in([row for row in layout.bad.values() if row >= 0])
+        fields = {k: pl.when(readable).then(field) for k, field in fields.items()}
     if layout.escaped:
         fields = {k: unescaped(field) if layout.holds[k] == "text" else field for k, field in fields.items()}
     converted = {k: _converted(field, layout.holds[k]) for k, field in fields.items()}
@@ -77,13 +94,13 @@ def plan_of(layout: TextLayout, wanted: Iterable[int]) -> "pl.LazyFrame":
 
 
 def lost_in(table: "pl.DataFrame") -> dict[int, int]:
-    """The first row of a table that did not fit, by column."""
+    """First row of a table that did not fit, by column."""
     marks = [name for name in table.columns if name.startswith("lost ")]
     return {int(mark[5:]): int(table[mark].arg_max() or 0) for mark in marks if table[mark].any()}
 
 
 def _marked_rows(layout: TextLayout) -> bytes:
-    """The rows behind another byte order mark: polars takes off the first that it sees, wherever it begins to read."""
+    """Rows after a second byte order mark, of which polars removes the first it sees."""
     with opened(layout.path) as file:
         for _ in range(layout.skip):
             file.readline()
@@ -91,7 +108,7 @@ def _marked_rows(layout: TextLayout) -> bytes:
 
 
 def _stripped(field: "pl.Expr") -> "pl.Expr":
-    """A field without blanks around it; null where nothing else is there."""
+    """A field without blanks around it; null if empty."""
     import polars as pl
 
     bare = field.str.strip_chars()
@@ -99,7 +116,7 @@ def _stripped(field: "pl.Expr") -> "pl.Expr":
 
 
 def _converted(field: "pl.Expr", held: Holds) -> "pl.Expr":
-    """A field as what the column is held to be; null where it is not that."""
+    """A field in the type of the column; null where it does not fit."""
     import polars as pl
 
     if held == "text":
@@ -107,7 +124,7 @@ def _converted(field: "pl.Expr", held: Holds) -> "pl.Expr":
     if held == "whole":
         return field.cast(pl.Int64, strict=False)
     if held == "integers":
-        # As CODES says, but by comparing bytes: this is the common case, and three times as fast.
+        # Equivalent to CODES, by comparing bytes: the common case, three times as fast.
         code = (field.str.starts_with("0") & (field.str.len_bytes() > 1)) | field.str.starts_with("-0")
         return pl.when(~code & ~field.str.starts_with("+")).then(field.cast(pl.Int64, strict=False))
     number = field.cast(pl.Float64, strict=False)
@@ -116,7 +133,7 @@ def _converted(field: "pl.Expr", held: Holds) -> "pl.Expr":
 
 
 def widen(layout: TextLayout, failed: dict[int, int]) -> TextLayout:
-    """The layout with every column that failed held to be wide enough for the first field that did not fit."""
+    """The layout with failed columns widened for the first field that did not fit."""
     held = list(layout.holds)
     for k, row in failed.items():
         record = record_at(layout, row)
@@ -131,7 +148,7 @@ def widen(layout: TextLayout, failed: dict[int, int]) -> TextLayout:
 
 
 def _without_gaps(table: "pl.DataFrame", layout: TextLayout) -> "pl.DataFrame":
-    """Without the rows of blank lines; a column without any field has no type."""
+    """The table without rows of blank lines; a column without fields has no type."""
     import polars as pl
 
     if len(table) and all(column.null_count() for column in table):
@@ -145,7 +162,6 @@ def _without_gaps(table: "pl.DataFrame", layout: TextLayout) -> "pl.DataFrame":
 
 
 def read_parquet(path: str) -> "pl.DataFrame":
-    """The table of a Parquet file."""
     import polars as pl
 
     try:
@@ -155,14 +171,14 @@ def read_parquet(path: str) -> "pl.DataFrame":
 
 
 def read_arrow(path: str) -> "pl.DataFrame":
-    """The table of an Arrow file: the file format (Feather 2) or the stream format, by its first bytes."""
+    """Table of an Arrow file: the file format (Feather 2) or the stream format, by its first bytes."""
     import polars as pl
 
     with open(path, "rb") as file:
         magic = file.read(6)
     if magic.startswith(b"FEA1"):
         raise DataError(
-            "the file is Feather 1, which is no longer in use.",
+            "the file has the format Feather 1, which is not supported.",
             location=FileLocation(path),
             hint="Write it as Feather 2 or Parquet.",
         )
@@ -175,14 +191,14 @@ def read_arrow(path: str) -> "pl.DataFrame":
 
 
 def stripped(table: "pl.DataFrame", where: str) -> "pl.DataFrame":
-    """The table without blanks at the ends of its texts and of the names of its columns."""
+    """The table without blanks around its texts and column names."""
     import polars as pl
 
     names = [name.strip() for name in table.columns]
     for name in names:
         if names.count(name) > 1:
             raise DataError(
-                f"two columns are called {name!r} but for blanks.",
+                f"two columns have the name {name!r}, apart from blanks.",
                 location=FileLocation(where),
                 hint="Rename one of the two.",
             )
@@ -192,10 +208,10 @@ def stripped(table: "pl.DataFrame", where: str) -> "pl.DataFrame":
 
 
 def damaged(path: str, kind: str, error: BaseException) -> DataError:
-    """A file that polars cannot read, in its words."""
+    """Error for a file that polars cannot read."""
     reason = re.split(r"\n|: Error \{", str(error).strip())[0].rstrip(".")
     return DataError(
-        f"this is no {kind} file, or a damaged one: {reason}.",
+        f"the file is damaged, or not a valid {kind} file: {reason}.",
         location=FileLocation(path),
-        hint="Fetch or write it again.",
+        hint="Download or write it again.",
     )

@@ -1,4 +1,4 @@
-"""Arrays -> tables: a row for each cell that says something."""
+"""Arrays as tables: one row per listed cell."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def is_array(data: Any) -> bool:
-    """Whether this is a NumPy array, a SciPy sparse or a ``sparse`` array; by its module, to import neither."""
+    """Whether this is a NumPy array, a SciPy sparse or a `sparse` array, by the name of its module."""
     library = type(data).__module__
     sparse = library.partition(".")[0] == "sparse" and hasattr(data, "fill_value")
     return isinstance(data, np.ndarray) or library.startswith("scipy.sparse") or sparse
 
 
 def as_coordinates(data: Any) -> Any:
-    """A SciPy sparse array as coordinates, checked before: where pointers of a damaged file lead, SciPy goes."""
+    """A SciPy sparse array as coordinates, checked first: SciPy follows pointers of a damaged file."""
     from scipy.sparse import coo_array
 
     if hasattr(data, "check_format"):
@@ -28,11 +28,10 @@ def as_coordinates(data: Any) -> Any:
 
 
 def table_of(data: Any, columns: Sequence[str] | None = None, *, base: int = 0) -> "pl.DataFrame":
-    """A table of an array's cells: a column of coordinates for each dimension, counting from base, and ``value``.
+    """Table of an array's cells: a column of coordinates for each dimension, counting from `base`, and ``value``.
 
-    data: dense or sparse, of any order; columns: names of the dimensions, by default ``i1``, ``i2``, ….
-    Cells that are 0 are left out, and mean 0. Of an array with missing cells (NaN) all others are listed, zeros too,
-    for ``observed="listed"``.
+    `data`: dense or sparse, of any order; `columns`: names of the dimensions, by default ``i1``, ``i2``, …. Zeros are
+    left out. Of an array with missing cells (NaN) all others are listed, including zeros, for ``observed="listed"``.
     """
     import polars as pl
 
@@ -44,7 +43,7 @@ def table_of(data: Any, columns: Sequence[str] | None = None, *, base: int = 0) 
                 f"`columns` has {', '.join(map(repr, names)) or 'nothing'}, but the "
                 f"array has {order} dimension{'' if order == 1 else 's'}."
             ),
-            hint="Give each a name of its own, other than 'value'.",
+            hint="Give a different name for each dimension, other than 'value'.",
         )
     table = {name: np.asarray(axis, np.int64) + base for name, axis in zip(names, coords)}
     return pl.DataFrame({**table, "value": values})
@@ -54,7 +53,7 @@ def _cells(data: Any) -> tuple[Sequence[Any], Any, int]:
     """Coordinates by dimension and values of the listed cells; the order."""
     if isinstance(data, np.ndarray):
         if data.dtype.kind not in "biuf":
-            raise DataError(f"the array is of type {data.dtype}.", hint="Convert it to numbers.")
+            raise DataError(f"the array must contain numbers, got type {data.dtype}.", hint="Convert it to numbers.")
         gaps = np.isnan(data) if data.dtype.kind == "f" else np.zeros((), bool)
         listed = ~gaps if gaps.any() else data != 0
         return np.nonzero(listed), data[listed], data.ndim
@@ -63,8 +62,8 @@ def _cells(data: Any) -> tuple[Sequence[Any], Any, int]:
     fill = float(getattr(data, "fill_value", 0.0))
     if fill != 0 and fill == fill:
         raise DataError(
-            f"the fill value is {fill:g}.",
-            hint="A cell that is not stored is 0, or NaN for missing.",
+            f"the fill value must be 0 or NaN, got {fill:g}.",
+            hint="Cells that are not stored are 0, or NaN if they are missing.",
         )
     kept = ~np.isnan(found.data) if found.data.dtype.kind == "f" else np.ones(len(found.data), bool)
     return [axis[kept] for axis in coords], found.data[kept], len(data.shape)

@@ -1,4 +1,4 @@
-"""FROSTT tensors (.tns): a line an entry, whole coordinates counting from 1 and a value, between blanks."""
+"""FROSTT tensors (.tns): one entry per line, integer coordinates from 1 and a value, separated by blanks."""
 
 import math
 import re
@@ -19,8 +19,8 @@ def read_tns(path: str, columns: Sequence[str] | None = None) -> "pl.DataFrame":
 
     if isinstance(columns, str):
         raise ParameterError(
-            f"`columns` is {columns!r}.",
-            hint=f"Give a list of names: [{columns!r}].",
+            f"`columns` must be a list of names, got {columns!r}.",
+            hint=f"Write [{columns!r}].",
         )
     with opened(path) as file:
         data = _single_blanks(file.read())
@@ -52,12 +52,12 @@ def read_tns(path: str, columns: Sequence[str] | None = None) -> "pl.DataFrame":
 
 
 def line_of_row(path: str, row: int) -> int | None:
-    """The line that a row of the table came from."""
+    """Line of a row of the table."""
     return next((line for k, (line, _) in enumerate(_entries(path)) if k == row), None)
 
 
 def _single_blanks(data: bytes) -> bytes:
-    """The text with one space between fields and none around them, as the fast reader wants it and most files are."""
+    """The text with single spaces between fields, as the fast reader needs and most files have."""
     if data.startswith(b" ") or any(odd in data for odd in (b"\t", b"  ", b"\n ", b" \n", b" \r")):
         data = re.sub(rb"[ \t]+", b" ", data)
         data = re.sub(rb"(?m)^ | (?=\r?$)", b"", data)
@@ -65,20 +65,20 @@ def _single_blanks(data: bytes) -> bytes:
 
 
 def _entries(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Line (counting from 1) and fields of every entry."""
+    """Line (from 1) and fields of every entry."""
     for number, line in enumerate(lines(path), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             yield number, line.split()
 
 
 def _width(path: str) -> int | None:
-    """The fields of the first entry, None if there is none."""
+    """Number of fields of the first entry; None without one."""
     first = next(_entries(path), None)
     if first is not None and len(first[1]) < 2:
         raise DataError(
-            "1 field, but an entry has its coordinates and a value.",
+            "expected coordinates and a value, got 1 field.",
             location=FileLocation(path, (first[0],)),
-            hint="Remove the line if it gives the order of the tensor.",
+            hint="If this line is the order of the tensor, remove it.",
         )
     return None if first is None else len(first[1])
 
@@ -88,7 +88,7 @@ def _names(path: str, width: int | None, columns: Sequence[str] | None) -> tuple
         raise DataError(
             "the file has no entries.",
             location=FileLocation(path),
-            hint="Name its columns with `columns` to read an empty table.",
+            hint="To read an empty table, give its columns with `columns`.",
         )
     if columns is None:
         return (*(f"i{k}" for k in range(1, width or 0)), "value")
@@ -102,13 +102,13 @@ def _names(path: str, width: int | None, columns: Sequence[str] | None) -> tuple
                 f"{(width or 0) - 1} coordinates and a value."
             ),
             location=FileLocation(path),
-            hint="Name each coordinate once.",
+            hint="Give one name per coordinate.",
         )
     return names
 
 
 def _fault(path: str, width: int) -> DataError | None:
-    """The first entry that is none, found line by line."""
+    """Error at the first invalid entry."""
     for number, fields in _entries(path):
         where = FileLocation(path, (number,))
         if len(fields) != width:
@@ -116,7 +116,7 @@ def _fault(path: str, width: int) -> DataError | None:
             return DataError(
                 f"{count}, but the first entry has {width}.",
                 location=where,
-                hint="Every entry has the same coordinates.",
+                hint="All entries must have the same number of coordinates.",
             )
         for k, field in enumerate(fields[:-1], 1):
             if not re.fullmatch(r"\+?\d{1,18}", field, re.ASCII) or int(field) < 1:
@@ -124,8 +124,8 @@ def _fault(path: str, width: int) -> DataError | None:
                     f"{field!r} is not a coordinate.",
                     location=replace(where, field=k),
                     actual=field,
-                    expected="a whole number, 1 or more",
-                    hint="Coordinates are whole numbers, 1 or more.",
+                    expected="an integer of at least 1",
+                    hint="Coordinates are integers of at least 1.",
                 )
         if not DECIMAL.fullmatch(fields[-1]) or not math.isfinite(float(fields[-1])):
             return DataError(
@@ -133,7 +133,7 @@ def _fault(path: str, width: int) -> DataError | None:
                 location=replace(where, field=width),
                 actual=fields[-1],
                 expected="a number",
-                hint="Write one such as 3 or 0.25.",
+                hint="Write a number such as 3 or 0.25.",
             )
     return None
 

@@ -1,1 +1,1 @@
-"""From arguments to a fit: options checked, problems made, members run."""
+"""Fitting: options of `plait.fit`, their validation, preparation of problems, and ensembles; `plait.pack`."""

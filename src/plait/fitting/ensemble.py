@@ -1,4 +1,4 @@
-"""The members of a fit, run: side by side where they are small, one after another where each keeps all threads busy."""
+"""Ensemble of restarts: members run in parallel where they are small, one after another where each uses all threads."""
 
 import math
 import threading
@@ -17,7 +17,7 @@ from plait.tuning import TUNING
 
 
 class Ran(NamedTuple):
-    """What came of the members that have begun: their ends in order, why they stopped; the best one of them."""
+    """Results of the members that started: outcomes in order, stop reasons, and the best one."""
 
     members: list[Member]
     stop: Stop
@@ -26,11 +26,11 @@ class Ran(NamedTuple):
 
 
 class Runner:
-    """Runs the members of a task; one that the watcher stops stops all others too."""
+    """Runs the members of a task; if the watcher stops one, all stop."""
 
     def __init__(self, task: Task, watch: OnSweep, saver: Saver | None) -> None:
         self.task, self.watch, self.saver = task, watch, saver
-        self.stopped: Stop | None = None  # what the watcher said
+        self.stopped: Stop | None = None  # stop reason of the watcher
         self.lock = threading.Lock()
         self.states: dict[int, Member] = {
             seed: Member(seed, task.begun[seed], None) for seed in task.seeds if seed in task.begun
@@ -38,29 +38,29 @@ class Runner:
         self.ends: dict[int, tuple[Problem, Outcome]] = {}
 
     def run(self) -> Ran:
-        """All members, or those that began before the watcher stopped them."""
+        """Run all members, or those that started before the watcher stopped them."""
         if beside := _side_by_side(self.task):
             self._run_beside(beside)
         else:
             for seed in self.task.seeds:
-                if not self.stopped:  # else its problem would be made for nothing
+                if not self.stopped:  # else its problem is not needed
                     self._run(seed, self.task.begin(seed, self.task.executor))
         return self._ran()
 
     def _run_beside(self, threads: int) -> None:
-        """On a thread each; problems are made before, so that trees are grown once."""
+        """One thread per member; problems are built before, so that trees are built once."""
         problems = {seed: self.task.begin(seed, Threads(1)) for seed in self.task.seeds}
         with ThreadPoolExecutor(threads, thread_name_prefix="plait-member") as pool:
             runs = [pool.submit(self._run, seed, problem, copied=True) for seed, problem in problems.items()]
             try:
                 for one in runs:
                     one.result()
-            except BaseException as error:  # the others end with their sweep
+            except BaseException as error:  # the others stop after their sweep
                 self.stopped = self.stopped or Stop(Reason.FAILED, f"stopped by {type(error).__name__}.")
                 raise
 
     def _run(self, seed: int, problem: Problem, *, copied: bool = False) -> None:
-        if self.stopped:  # before it began: a start would answer as if it were a fit
+        if self.stopped:  # before its first sweep: a random start is no fit
             return
         keep = self._keeper(seed, copied)
         outcome = run(problem, self.task.loop, self._watch, keep, self.task.begun.get(seed))
@@ -74,7 +74,7 @@ class Runner:
             return self.stopped
 
     def _keeper(self, seed: int, copied: bool) -> OnState:
-        """What may have every state of a member; copied: others may save it while this one goes on."""
+        """Callback for the states of a member; `copied`: whether another thread may save them meanwhile."""
         saver = self.saver
         if saver is None:
             return lambda state: None
@@ -98,13 +98,13 @@ class Runner:
 
 
 def _worth(outcome: Outcome) -> tuple[bool, float]:
-    """What the best member has most of: the bound, once it is past the warm-up."""
+    """Ranking key of members: the objective, after the warm-up."""
     last = outcome.state.history[-1]
     return not last.warm_up, last.objective
 
 
 def _side_by_side(task: Task) -> int:
-    """How many members run at a time; 0: one after another, on all threads."""
+    """Number of members run at a time; 0: one after another, on all threads."""
     threads = task.executor.threads
     if len(task.seeds) == 1 or threads == 1 or type(task.executor) is not Threads:
         return 0

@@ -1,4 +1,4 @@
-"""Given factors and starting factors: `fixed` and `init` of `plait.fit` as the factors of a problem."""
+"""Given and starting factors: `fixed` and `init` of `plait.fit` as factors of a problem."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from plait.errors import FitError, ParameterError, TableLocation
 from plait.executors import Executor
 from plait.fitting.validation import check_factor_names, refuse_array
 from plait.inference.gamma import FactorState, Prior, point, posterior
-from plait.inference.initialisation import TINIEST, as_stored, match_totals, parameters_around, random_factor
+from plait.inference.initialisation import MIN_POSTERIOR_MEAN, as_stored, match_totals, parameters_around, random_factor
 from plait.inference.problem import Method, Problem
 from plait.inference.relation_sums import RelationData
 from plait.inference.underflow import ImpossibleLinkError
@@ -42,7 +42,7 @@ def make_problem(
     executor: Executor,
     forest: CSFCache,
 ) -> Problem:
-    """Everything that the loop works on, at its start."""
+    """The problem of the loop, at its start."""
     free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
     starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
     learnt = _learnt(init, parts) if isinstance(init, Fit) else {}
@@ -52,7 +52,7 @@ def make_problem(
 
 
 def _learnt(init: Fit, parts: Sequence[RelationData]) -> dict[str, dict[str, float]]:
-    """What an earlier fit has learnt about the likelihoods that are still the same."""
+    """Likelihood parameters of an earlier fit, for likelihoods that are the same."""
     return {
         part.name: init.likelihood_params[part.name]
         for part in parts
@@ -61,17 +61,17 @@ def _learnt(init: Fit, parts: Sequence[RelationData]) -> dict[str, dict[str, flo
 
 
 def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
-    """Given factors, with posteriors that are points, or that a method without uncertainty takes for such, as arrays.
+    """Given factors; posteriors that are points, or that EM and MAP take as points, become arrays.
 
-    Any other is its own prior and its own posterior: q = p, so that it adds nothing to the bound, which stays one.
+    Other posteriors are their own prior: q = p, so they add nothing to the ELBO.
     """
     found = dict(fixed)
     for name, given in fixed.items():
         if isinstance(given, Posterior):
             if given.pairs is not None:
                 raise ParameterError(
-                    f"`fixed`: factor {name} is a posterior over the pairs that another fit remembers.",
-                    hint="Give it as a table of pairs: `default`.",
+                    f"`fixed`: factor {name} must be an array or a table, got a posterior over pairs.",
+                    hint="Give a plait.Exposure of a table of pairs, with `default`.",
                 )
             if method != "vb" or np.isinf(given.concentration).any():
                 found[name] = given.mean
@@ -79,46 +79,48 @@ def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
 
 
 def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, FactorState]:
-    """Given factors that are no exposures, with latent indices or uncertain: ordinary ones that are never updated."""
+    """Given factors with latent indices or uncertainty, which are never updated; exposures are not included."""
     names = [name for name in fixed if model.factor(name).latent or isinstance(fixed[name], Posterior)]
     return {name: _given(layouts[name], fixed[name]) for name in names}
 
 
 def _given(layout: Layout, given: Any) -> FactorState:
     if isinstance(given, Posterior):
-        C, D = (_packed(layout, array, "fixed", least=TINIEST) for array in (given.concentration, given.scale))
+        C, D = (
+            _packed(layout, array, "fixed", least=MIN_POSTERIOR_MEAN) for array in (given.concentration, given.scale)
+        )
         return posterior(layout, C, D)
     return point(layout, _packed(layout, given, "fixed", least=0.0))
 
 
 def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array:
-    """An array as written -> stored, checked."""
+    """Stored form of an array as written, checked."""
     shape = layout.shape
-    if hasattr(given, "columns"):  # a table's rows would be taken by position, its names ignored
+    if hasattr(given, "columns"):  # names of a table would be ignored
         raise ParameterError(
             f"factor {layout.name} must be an array, got a table ({type(given).__name__}).",
-            location=argument,
+            location=f"`{argument}`",
         )
     try:
         array = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         raise ParameterError(
             f"factor {layout.name} must be an array of numbers, got {type(given).__name__}.",
-            location=argument,
+            location=f"`{argument}`",
         ) from None
     if array.shape != shape:
         wanted = ", ".join(f"{index}: {size}" for index, size in zip(layout.indices, shape))
         raise ParameterError(
-            f"factor {layout.name} has shape {array.shape}, wanted {shape} ({wanted}).",
-            location=argument,
+            f"factor {layout.name} has shape {array.shape}, expected {shape} ({wanted}).",
+            location=f"`{argument}`",
         )
     if not (np.isfinite(array).all() and (array >= least).all()):
-        words = "finite and 0 or more" if least == 0.0 else "finite and positive"
-        raise ParameterError(f"factor {layout.name} must be {words}.", location=argument)
+        words = "finite and at least 0" if least == 0.0 else "finite and positive"
+        raise ParameterError(f"factor {layout.name} must be {words}.", location=f"`{argument}`")
     if argument == "fixed" and array.size and array.max() > MAX_NUMBER:
         raise ParameterError(
-            f"factor {layout.name} has numbers up to {array.max():g}; {MAX_NUMBER:g} is the most.",
-            location=argument,
+            f"factor {layout.name} has numbers up to {array.max():g} (maximum {MAX_NUMBER:g}).",
+            location=f"`{argument}`",
             hint="Use another unit.",
         )
     return layout.pack(layout.moved(array))
@@ -138,16 +140,16 @@ def _start_factors(
     if isinstance(init, Fit):
         if not set(known) & set(free):
             raise ParameterError(
-                "`init` is a fit that shares no factor with this model.",
-                hint="Leave it out, or rename the factors.",
+                "`init` has no factor in common with this model.",
+                hint="Remove `init`, or rename the factors.",
             )
     else:
         check_factor_names(data.model, "init", known)
         for name in known:
             if name not in free:
                 raise ParameterError(
-                    f"`init` names factor {name}, which is given.",
-                    hint="Remove it from `init`, or from `fixed`.",
+                    f"factor {name} is both in `init` and in `fixed`.",
+                    hint="Remove it from one of the two.",
                 )
             refuse_array(layouts[name])
     factors, random = {}, []
@@ -166,7 +168,7 @@ def _start_factors(
 
 
 def check_alike(init: Fit, layouts: Mapping[str, Layout], names: Sequence[str]) -> None:
-    """Refuse a fit to start from in which a factor of the same name is another one: other indices, or other latent."""
+    """Refuse a fit to start from with a factor of the same name and other indices or ranks."""
     for name in names:
         if name in init.factors:
             then, now = init.model.factor(name), layouts[name]
@@ -176,10 +178,10 @@ def check_alike(init: Fit, layouts: Mapping[str, Layout], names: Sequence[str]) 
                 was, wanted = _sizes(then.indices, then.latent, shapes[0]), _sizes(now.indices, now.latent, shapes[1])
                 raise ParameterError(
                     (
-                        f"`init`: factor {name} has shape {shapes[0]} ({was}) in that fit, "
-                        f"wanted {shapes[1]} ({wanted})."
+                        f"`init`: factor {name} has shape {shapes[0]} ({was}) in that fit, expected "
+                        f"{shapes[1]} ({wanted})."
                     ),
-                    hint=f"Rename it in one of the two models, or give arrays for the others: {ARRAYS}.",
+                    hint=f"Rename it in one of the two models, or give arrays: {ARRAYS}.",
                 )
 
 
@@ -188,20 +190,22 @@ def _sizes(indices: Sequence[str], latent: Sequence[str], shape: Sequence[int]) 
 
 
 def _parameters(layout: Layout, start: Any, method: str, dtype: np.dtype[Any]) -> tuple[Array, ...]:
-    """What a factor is made from, as stored, from means or from a posterior (anything with concentration and scale)."""
+    """Stored parameters of a factor, from means or from a posterior."""
     known = hasattr(start, "concentration") and hasattr(start, "scale")
     if method != "vb":
         return (as_stored(_packed(layout, start.mean if known else start, "init", least=0.0), dtype),)
     if known and np.isfinite(np.asarray(start.concentration)).all():
-        C, D = (_packed(layout, a, "init", least=TINIEST) for a in (start.concentration, start.scale))
+        C, D = (_packed(layout, a, "init", least=MIN_POSTERIOR_MEAN) for a in (start.concentration, start.scale))
         return as_stored(C, dtype), as_stored(D, dtype)
-    mean = _packed(layout, np.maximum(start.mean, TINIEST) if known else start, "init", least=TINIEST)
+    mean = _packed(
+        layout, np.maximum(start.mean, MIN_POSTERIOR_MEAN) if known else start, "init", least=MIN_POSTERIOR_MEAN
+    )
     return parameters_around(layout, mean, dtype)
 
 
 @contextmanager
 def naming_impossible_links(data: Data) -> Iterator[None]:
-    """A link that no update can explain is reported by its names instead of its row numbers."""
+    """Context that reports an impossible link by its names."""
     try:
         yield
     except ImpossibleLinkError as error:
@@ -209,17 +213,17 @@ def naming_impossible_links(data: Data) -> Iterator[None]:
         raise FitError(
             f"the model gives rate 0 to the link at {place}, so its likelihood is 0.",
             location=TableLocation.of(error.relation),
-            hint="Zeros in a given factor or in `init` can never change; use small positive numbers there.",
+            hint="Zeros in `fixed` or `init` never change; use small positive numbers instead.",
         ) from None
 
 
 def _inside(layout: Layout, prior: Array) -> Array:
-    """An array of a prior as written -> inside."""
+    """Array of a prior with the inside shape."""
     return layout.moved(prior if layout.pairs is None else layout.pairs.for_rows(prior))
 
 
 def warm_priors(init: Fit, data: Data, layouts: Mapping[str, Layout], names: Sequence[str]) -> dict[str, Prior]:
-    """The priors of an earlier fit, where they still fit the factor's shape."""
+    """Priors of an earlier fit, where they match the factor's shape."""
     result = {}
     for name in names:
         if name in init.prior and init._same_rows(data, name):

@@ -1,7 +1,7 @@
 """Options of `plait.fit`, declared once: default, allowed values, one line of help.
 
-The checks of single values, the keys of ``[fit]`` in a config, the options of `plait fit`, the settings that a run
-saves and the table in the docs come from here. `validation` checks what options mean together.
+Checks of single values, the keys of ``[fit]`` in a config, the options of `plait fit`, saved settings and the table in
+the docs follow from here. `validation` checks combinations.
 """
 
 import math
@@ -21,10 +21,9 @@ DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value may be: in words, by a test, in a config file by another where that says it in another way.
+    """Allowed values: in words, by a test, and by another test for config files.
 
-    least: of a number; choices: of a word. spoken: its type on the command line, where one
-    option can say it.
+    `least`: of a number; `choices`: of a word. `spoken`: type on the command line.
     """
 
     words: str
@@ -36,7 +35,7 @@ class Kind:
     spoken: type | None = None
 
     def check(self, name: str, given: Any, of: str = "") -> None:
-        """Refuse what is not of the kind; of: of what the option is."""
+        """Refuse other values; `of`: owner of the option."""
         if self.accepts(given):
             return
         if self.choices:
@@ -46,12 +45,11 @@ class Kind:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number of Python or NumPy."""
+    """Whether a value is an integer of Python or NumPy."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
@@ -63,22 +61,26 @@ def _is_tie(value: Any) -> bool:
     return value is False or _is_text(value) or (isinstance(value, list) and all(map(_is_text, value)))
 
 
+def _is_evidence(value: Any) -> bool:
+    return _is_text(value) or (isinstance(value, (list, tuple)) and all(map(_is_text, value)))
+
+
 def _each(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Whether a value, or each of a table of them, is accepted."""
+    """Test of a value, or of each value of a table."""
     return lambda value: accepts(value) or (isinstance(value, dict) and all(map(accepts, value.values())))
 
 
 def whole(least: int, *, none: bool = False) -> Kind:
-    """A whole number; none: or nothing."""
+    """An integer; `none`: or None."""
 
     def accepts(value: Any) -> bool:
         return (none and value is None) or (is_whole(value) and value >= least)
 
-    return Kind(f"a whole number, {least} or more", accepts, is_whole, "a whole number", least=least, spoken=int)
+    return Kind(f"an integer of at least {least}", accepts, is_whole, "an integer", least=least, spoken=int)
 
 
 def word(*choices: str, none: bool = False) -> Kind:
-    """One of some words; none: or nothing."""
+    """One of some words; `none`: or None."""
 
     def accepts(value: Any) -> bool:
         return (none and value is None) or (_is_text(value) and value in choices)
@@ -87,7 +89,7 @@ def word(*choices: str, none: bool = False) -> Kind:
 
 
 NUMBER = Kind(
-    "a finite number, 0 or more",
+    "a finite number of at least 0",
     lambda x: is_number(x) and 0 <= x < math.inf,
     is_number,
     "a number",
@@ -98,18 +100,25 @@ SWITCH = Kind(
     "True or False", lambda x: isinstance(x, bool), lambda x: isinstance(x, bool), "true or false", spoken=bool
 )
 RANK = Kind(
-    "a whole number, a dict of them by latent index, 'auto' or 'elbo'",
+    "an integer, a dict of integers by latent index, 'auto' or 'elbo'",
     in_toml=lambda x: x in ("auto", "elbo") or _each(is_whole)(x),
-    toml_words='a whole number, a table of them by latent index, "auto" or "elbo"',
+    toml_words='an integer, a table of integers by latent index, "auto" or "elbo"',
 )
 TIE = Kind(
-    "a word, None, a tuple of index names, or a dict of these by factor",
+    "a string, None, a tuple of index names, or a dict of these by factor",
     in_toml=_each(_is_tie),
-    toml_words="a word, false, a list of indices, or a table of these by factor",
+    toml_words="a string, false, a list of indices, or a table of these by factor",
     spoken=str,
 )
 PRIOR = Kind("a plait.Gamma, or a dict of them by factor", in_toml=lambda x: isinstance(x, dict), toml_words="a table")
 NUMBERS = Kind("", in_toml=_is_text, toml_words="text", choices=("float64", "float32"), spoken=str)
+EVIDENCE = Kind(
+    "'auto', 'neighbours', 'paths', a list of these, or a dict of them by relation",
+    lambda x: x is None or _is_evidence(x) or (isinstance(x, Mapping) and all(map(_is_evidence, x.values()))),
+    lambda x: _is_evidence(x) or (isinstance(x, dict) and all(map(_is_evidence, x.values()))),
+    "text, a list, or a table of these by relation",
+    spoken=str,
+)
 THING = Kind("")  # checked where it is used
 
 
@@ -127,6 +136,7 @@ def only_python(default: Any, help: str) -> Any:
 Rank = int | Mapping[str, int] | Literal["auto", "elbo"] | None
 Tie = str | Sequence[str]  # of one factor: "factor", "component", "entity", "rank-one", or names of indices
 Adapt = Tie | Mapping[str, Tie | None] | None
+Evidence = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 DTypeName = Literal["float64", "float32"]
 
 
@@ -134,7 +144,7 @@ DTypeName = Literal["float64", "float32"]
 class Options:
     """Options of `plait.fit`."""
 
-    rank: Rank = option(None, RANK, "Size of the latent indices, auto (best prediction) or elbo (best ELBO).")
+    rank: Rank = option(None, RANK, "Number of components per latent index; auto: by prediction; elbo: by the ELBO.")
     method: Literal["vb", "em", "map"] = option(
         "vb", word("vb", "em", "map"), "Variational Bayes, maximum likelihood, or posterior mode.", saved=False
     )
@@ -147,31 +157,32 @@ class Options:
     max_iter: int = option(200, whole(0), "Maximum number of sweeps after the warm-up.")
     tol: float = option(1e-6, NUMBER, "Stop when a sweep changes the objective by less than this fraction.")
     seed: int | None = option(None, whole(0, none=True), "Random seed.", saved=False)
-    fixed: Mapping[str, Any] | None = only_python(None, "Given factors by name.")
+    fixed: Mapping[str, Any] | None = only_python(None, "Fixed factors by name.")
     entities: Mapping[str, Sequence[Any]] | None = only_python(None, "Declared entities by axis.")
     init: Any = only_python(None, "Starting point: a fit, factors, or the folder of a run to continue.")
     threads: int | None = option(None, whole(1, none=True), "Number of threads; by default one per processor.")
     dtype: Any = option("float64", NUMBERS, "Storage of factors: float64, or float32 with half the memory.")
-    executor: Executor | None = only_python(None, "Where sums over links are computed.")
+    executor: Executor | None = only_python(None, "Executor of the sums over links.")
     prune: bool = option(False, SWITCH, "Remove components that explain nothing (VB only).")
     accelerate: bool = option(False, SWITCH, "Extrapolate after each sweep while the objective does not fall.")
-    warmup: int | None = option(None, whole(0, none=True), "Number of EM sweeps before VB; by default 50, 0: none.")
+    warmup: int | None = option(None, whole(0, none=True), "Number of EM sweeps before VB; by default 50.")
     restarts: int = option(1, whole(1), "Number of fits from different seeds.")
     combine: Literal["average", "best"] | None = option(
-        None, word("average", "best", none=True), "Answer from the average of all fits, or from the best one."
+        None, word("average", "best", none=True), "Predict by the average of all fits, or by the best one."
     )
-    bootstrap: bool = option(False, SWITCH, "Reweight links at random in all fits but the first: wider intervals.")
+    bootstrap: bool = option(False, SWITCH, "Bayesian bootstrap: reweight links at random in all fits but the first.")
     titles: Mapping[str, Any] | None = only_python(None, "Titles of entities by axis.")
-    rank_by: Mapping[str, Any] | None = only_python(None, "How the rank was chosen, where it was not given.")
-    found_weights: Mapping[str, Any] | None = only_python(None, "Weights that were chosen, by relation, and how.")
+    evidence: Evidence = option(None, EVIDENCE, "Terms computed from the links themselves: auto, neighbours or paths.")
+    rank_by: Mapping[str, Any] | None = only_python(None, "How the rank was chosen.")
+    found_weights: Mapping[str, Any] | None = only_python(None, "Weights chosen automatically, by relation.")
 
     def check(self) -> None:
-        """Every value alone is of its kind."""
+        """Check every value by itself."""
         for one in DECLARED:
             one.kind.check(one.name, getattr(self, one.name))
 
     def words(self, resolved: Mapping[str, Any]) -> dict[str, Any]:
-        """What a run keeps, as JSON can hold it; resolved: what the fit made of some options."""
+        """Settings of a run as JSON; `resolved`: options after resolution."""
         return {o.name: resolved.get(o.name, getattr(self, o.name)) for o in DECLARED if o.saved}
 
 
@@ -193,8 +204,8 @@ BY_NAME = {option.name: option for option in DECLARED}
 
 
 def table() -> str:
-    """The options as a table of Markdown, for the docs."""
-    lines = ["| option | default | what it says | in `[fit]` | `plait fit` |", "|---|---|---|---|---|"]
+    """Markdown table of the options, for the docs."""
+    lines = ["| option | default | meaning | in `[fit]` | `plait fit` |", "|---|---|---|---|---|"]
     for option in DECLARED:
         if option.toml:
             command = f"`{flag(option)}`" if option.command else ""
@@ -204,7 +215,7 @@ def table() -> str:
 
 
 def flag(option: Option) -> str:
-    """What the command line calls an option."""
+    """Name of an option on the command line."""
     return f"--{option.name.replace('_', '-')}"
 
 

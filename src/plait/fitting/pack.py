@@ -14,12 +14,16 @@ from plait.checks import (
     MIRROR_SAMPLE_LINKS,
     check_axes,
     check_direction,
+    check_dispersion,
     check_unique_axes,
     check_zeros,
     find_asymmetric_indices,
+    has_pair_factor,
     mostly_observed,
 )
 from plait.data.bound import BoundRelation
+from plait.data.dispersion import MAX_POISSON_VALUE, SAMPLE_LINKS, exceeds_poisson
+from plait.data.observation.links import LinkArrays
 from plait.data.outofcore.bind_blocks import OnDisk
 from plait.data.outofcore.block_table import LinksOnDisk
 from plait.data.outofcore.memory_budget import bytes_of
@@ -45,16 +49,46 @@ def pack(
 ) -> Packed:
     """Sort tables that are larger than memory into blocks on disk.
 
-    model     the equations, or their text
-    data      relation -> table, most often a `plait.scan`; or a `plait.Relation` of one that says more
-    path      the folder to make; one that holds blocks already is replaced as a whole, once the new ones are complete
-    memory    how much to take beside Python and its libraries: "4GB", "500MB", or bytes; too little is refused
-    entities  declared entities by axis, as in `plait.fit`
-    progress  whether a bar is shown; by default on a terminal and in a notebook
+    Parameters
+    ----------
+    model : Model or str
+        The model, or its equations as text.
+    data : dict of str to table, Scan or Relation
+        One entry per relation, usually from `plait.scan`.
+    path : path
+        The folder to write. Existing blocks are replaced when the new ones are complete.
+    memory : str or int, default "4GB"
+        Memory to use in addition to Python and its libraries: ``"4GB"``, ``"500MB"`` or bytes.
+    entities : dict of str to sequence, default None
+        Entities per axis, as in `plait.fit`.
+    progress : bool or None, default None
+        Whether to show a bar. ``None`` shows it on a terminal and in a notebook.
 
-    All is checked as in `plait.fit`, and warned of; errors name file and row. Killed at any moment, the folder is as it
-    was, and the next pack removes the unfinished files. Besides the blocks, as much room on disk is taken meanwhile as
-    entries need, about 12 bytes each.
+    Returns
+    -------
+    Packed
+        A summary of the blocks. Pass ``path`` as data to `plait.fit`.
+
+    Raises
+    ------
+    plait.errors.DataError
+        If the data are wrong; the message names file and row.
+    plait.errors.ParameterError
+        If ``memory`` is too small.
+
+    Notes
+    -----
+    Data are checked as in `plait.fit`. After a crash the folder is unchanged. Packing takes
+    about 12 bytes of disk per entry in addition to the blocks.
+
+    Guide: <https://tensorplait.github.io/tensorplait/large-data.html>.
+
+    Examples
+    --------
+    >>> plait.write(visits, "visits.parquet")
+    >>> packed = plait.pack(model, {"visits": plait.scan("visits.parquet")}, "blocks")
+    >>> plait.fit(model, "blocks", **quick).rank
+    {'r': 2}
     """
     model = model if isinstance(model, Model) else Model(model)
     budget = bytes_of(memory)
@@ -79,12 +113,29 @@ def check_packed(model: Model, packed: Packed) -> Iterator[PlaitWarning]:
     names = {index: packed.entities[model.axis(index)] for index in model.visible}
     yield from check_axes(model, packed.entities, {name: one.seen for name, one in packed.relations.items()})
     for name, said in packed.manifest["relations"].items():
-        relation = OnDisk(packed, name).bound(model.equation(name), names)
+        equation = model.equation(name)
+        relation = OnDisk(packed, name).bound(equation, names)
         least, most = said["values"]
         if said["options"]["observed"] == "listed" and said["links"] >= MIN_EQUAL_LINKS:
             yield from check_zeros(relation, most if least == most else None)
         yield from check_unique_axes(relation, said["rows"], model)
         yield from check_direction(relation, model, find_asymmetric_indices(relation, model, _count_unmirrored))
+        if relation.likelihood.name == "poisson" and most > MAX_POISSON_VALUE and not has_pair_factor(equation):
+            own = cast(LinksOnDisk, relation.links).disk.packed
+            sample, marginals = _choose_links(own), [own.marginals[index][0] for index in relation.indices]
+            yield from check_dispersion(relation, exceeds_poisson(relation, sample, marginals), sample.values)
+
+
+def _choose_links(packed: PackedRelation) -> LinkArrays:
+    """Some links, evenly spread; one block after the other is in memory."""
+    step, places = max(1, -(-packed.entries // SAMPLE_LINKS)), [packed.order.index(one) for one in packed.indices]
+    found = [LinkArrays.none(len(places))]
+    for tree in packed.blocks:
+        at = np.arange(0, len(tree), step)
+        at = at[tree.entries[at] > 0]
+        weights = np.asarray(tree.beside[0][at]) if tree.beside else np.ones(len(at))
+        found.append(LinkArrays(tree.cells(at)[:, places], tree.entries[at].astype(np.float64), weights))
+    return LinkArrays(*map(np.concatenate, zip(*found)))
 
 
 def _count_unmirrored(relation: BoundRelation, k: int, other: int) -> int:

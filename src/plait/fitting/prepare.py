@@ -1,4 +1,6 @@
-"""Arguments of `plait.fit` → problems ready for the first sweep, or for the next one of a resumed run."""
+"""Preparation of a fit: arguments checked against model and data, and problems ready for the first sweep or for
+resumption.
+"""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +14,7 @@ import numpy as np
 
 from plait.checks import check_fixed_coverage, check_links, check_model, check_ranks
 from plait.codegen.layout import Layout, PairRows
-from plait.data.binding.given import Exposures, bind_exposures, relation_of
+from plait.data.binding.given import ComputedFactor, Exposures, bind_exposures, relation_of
 from plait.data.binding.known import Known, reweighed
 from plait.data.bound import Data
 from plait.data.observation.pairs import Pairs, find_pairs
@@ -27,7 +29,7 @@ from plait.fitting.options import AUTO, DEFAULT_PRIOR, Options
 from plait.fitting.validation import check_joins, check_ties
 from plait.inference.gamma import FactorState, Prior
 from plait.inference.initialisation import go_on, parts_of
-from plait.inference.loop import ADAPT_AFTER, ADAPT_WARM, JOIN, Settings
+from plait.inference.loop import ADAPT_AFTER, ADAPT_WARM, JOIN_SWEEP, Settings
 from plait.inference.problem import Problem
 from plait.inference.state import State
 from plait.machine import memory
@@ -38,13 +40,13 @@ from plait.storage.fitted import Member, Origin
 from plait.storage.load import read_run
 from plait.storage.run_folder import VERSION, manifest
 
-ARRAYS = 6  # arrays of a factor's size that a plain fit holds at its peak
+PEAK_ARRAYS = 6  # of a factor's size, in a plain fit
 
 
 def build_layouts(
     model: Model, data: Data, ranks: Mapping[str, int], pairs: Mapping[str, PairRows] | None = None
 ) -> dict[str, Layout]:
-    """The layout of every factor; pairs: those over pairs, by name."""
+    """Layout of every factor; `pairs`: of those over pairs, by name."""
     result, unscaled = {}, model.unscaled({name: own.likelihood for name, own in data.relations.items()})
     for name in model.factors:
         factor, scaled = model.factor(name), name not in unscaled
@@ -58,16 +60,15 @@ def build_layouts(
 
 
 def arrays_held(method: str, accelerate: bool, restarts: int = 1) -> int:
-    """Arrays of a factor's size that a fit holds; an accelerated one has C and D (of a point Z) a second time.
-
-    Members that have run leave C, D and log L (of a point Z).
+    """Number of arrays of a factor's size in a fit; acceleration doubles C and D (Z of a point), and finished members
+    keep C, D and log L (Z).
     """
     own = 2 if method == "vb" else 1
-    return ARRAYS + (own if accelerate else 0) + (restarts - 1) * (3 if method == "vb" else 1)
+    return PEAK_ARRAYS + (own if accelerate else 0) + (restarts - 1) * (3 if method == "vb" else 1)
 
 
 def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.dtype[Any], arrays: int) -> None:
-    """Refuse factors that cannot fit, so many arrays of each, before trying to allocate them."""
+    """Refuse factors that do not fit into memory, with `arrays` arrays each."""
     size = dtype.itemsize * arrays
     needs = {name: size * layouts[name].rows * layouts[name].columns for name in free}
     if sum(needs.values()) <= memory():
@@ -80,7 +81,7 @@ def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.d
             f"factor {name} is too large: {shape} needs about {needs[name] / 1e9:,.1f} GB{others}; "
             f"this machine has {memory() / 1e9:,.1f} GB."
         ),
-        hint="Use a smaller rank, or a model in which no factor has so many visible indices.",
+        hint="Use a smaller rank, or a model with fewer visible indices per factor.",
     )
 
 
@@ -89,9 +90,9 @@ Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its se
 
 @dataclass(frozen=True)
 class Task:
-    """A fit that has not run: the data, the settings of the loop, and its members by their seeds.
+    """A fit before its run: data, settings of the loop, and its members by seed.
 
-    begun: states that members go on from, by seed. begin: the problem of a member; they share parts and trees.
+    `begun`: states of members to resume, by seed. `begin`: builds the problem of a member; they share parts and trees.
     """
 
     data: Data
@@ -104,7 +105,7 @@ class Task:
 
     @cached_property
     def problem(self) -> Problem:
-        """The problem of the first member."""
+        """Problem of the first member."""
         return self.begin(self.seeds[0], self.executor)
 
 
@@ -146,7 +147,7 @@ def check_arguments(
     late = validation.late_factors(model, named, free) if alone else frozenset[str]()
     loop = Settings(
         given.max_iter, given.tol, ties, given.prune, given.accelerate, warm_up,
-        ADAPT_WARM if warm_up else ADAPT_AFTER, dtype.name, late, min(JOIN, given.max_iter // 2) if late else 0,
+        ADAPT_WARM if warm_up else ADAPT_AFTER, dtype.name, late, min(JOIN_SWEEP, given.max_iter // 2) if late else 0,
     )  # fmt: skip
     check_memory(layouts, free, dtype, arrays_held(given.method, given.accelerate, given.restarts))
     if warn:
@@ -194,15 +195,15 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
 def _refuse_joins(data: Data, exposures: Exposures) -> None:
     """Refuse exposures by tables where what is observed is a table on disk: M·V would be a table in memory."""
     tables = {relation_of(key) for key, V in exposures.terms.items() if any(term.table for term in V.terms)}
-    what = "an exposure for several indices where zeros weigh less than links"
+    what = "an exposure over several indices with `observed` below 1"
     for name, relation in data.relations.items():
         if name in tables and not all(term.in_memory for term in relation.weights.terms):
-            hint = 'Give it for single indices, or fit with `observed="all"`.'
+            hint = 'Use exposures over single indices, or set `observed="all"`.'
             relation.links.require_memory(name, what, hint)
 
 
 def _check_alone(given: Options) -> None:
-    """What can be said of arguments without model and data."""
+    """Check arguments without model and data."""
     given.check()
     validation.check_helpers(given.executor, given.threads)
     validation.check_prune(given.prune, given.method)
@@ -210,7 +211,7 @@ def _check_alone(given: Options) -> None:
 
 
 def _words(given: Options, ranks: Mapping[str, int], loop: Settings, threads: int) -> dict[str, Any]:
-    """The settings of a fit as JSON can hold them, for `Fit.settings` and the manifest of a run."""
+    """Settings of a fit as JSON, for `Fit.settings` and the manifest of a run."""
     resolved = {
         "rank": dict(ranks),
         "adapt_prior": {name: tie if isinstance(tie, str) else list(tie) for name, tie in loop.ties.items()},
@@ -223,12 +224,14 @@ def _words(given: Options, ranks: Mapping[str, int], loop: Settings, threads: in
         "combine": given.combine or "average",
     }
     found = ({"rank_by": given.rank_by} if given.rank_by else {}) | dict(given.found_weights or {})
+    terms = {name: value.words() for name, value in (given.fixed or {}).items() if isinstance(value, ComputedFactor)}
+    found |= {"evidence_terms": terms} if terms else {}
     join = {"join": loop.join} if loop.late else {}
     return given.words(resolved) | {"adapt_after": loop.adapt_after} | join | found
 
 
 def _resume(given: Options, origin: Origin, loop: Settings) -> tuple[Origin, Settings, dict[int, State]]:
-    """A run in a folder goes on as it began: its seed, start and tying, and the states of its members by seed."""
+    """Seed, start and ties of a run to resume, and the states of its members by seed."""
     earlier, members = _earlier(given.init, origin, given.warmup)
     words: dict[str, Any] = {w: earlier.settings[w] for w in ("warmup", "adapt_after", "join") if w in earlier.settings}
     if given.adapt_prior == AUTO:
@@ -246,7 +249,7 @@ def _resume(given: Options, origin: Origin, loop: Settings) -> tuple[Origin, Set
 
 
 def member_seeds(seed: int, count: int) -> tuple[int, ...]:
-    """The seeds of the members of an ensemble; the first is that of a single fit."""
+    """Seeds of the members of an ensemble; the first is that of a single fit."""
     others = [np.random.SeedSequence(seed, spawn_key=(n,)).generate_state(1, np.uint64)[0] for n in range(1, count)]
     return (seed, *(int(other >> np.uint64(1)) for other in others))
 
@@ -262,27 +265,27 @@ def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
 
 
 def is_resumed(init: Any) -> bool:
-    """Whether a fit goes on from a folder, and not from factors that are there already."""
+    """Whether `init` is a folder to resume from."""
     return isinstance(init, (str, PathLike))
 
 
 def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
-    """The pairs of every free factor over several visible indices."""
+    """Pairs of every free factor over several visible indices."""
     for equation in data.model.equations:
         for use in (o for o in equation.occurrences if o.factor in free):
             if any(equation.is_of_pairs(use, pair) for pair in equation.exchanged):
                 raise ParameterError(
-                    f"factor {use} is not given, and pairs of {equation.relation} have no order.",
+                    f"factor {use} must be fixed, because the equation of {equation.relation} is symmetric.",
                     location=TableLocation.of(equation.relation),
                     hint=(
-                        f"Give it, `fixed={{{use.factor!r}: plait.Exposure(table, default=0)}}`; or give the two sides "
-                        "factors of their own, so that they have an order."
+                        f"Set `fixed={{{use.factor!r}: plait.Exposure(table, default=0)}}`, or use different "
+                        "factors for the two sides."
                     ),
                 )
     open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
     if not open_pairs:
         return {}
-    what, hint = f"a free factor over pairs, {open_pairs[0]},", "Give the factor, or fit in memory."
+    what, hint = f"a free factor over pairs, {open_pairs[0]},", "Fix the factor, or fit in memory."
     for equation in data.model.equations:
         if any(o.factor in open_pairs for o in equation.occurrences):
             data.relations[equation.relation].links.require_memory(equation.relation, what, hint)
@@ -290,15 +293,17 @@ def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
 
 
 def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
-    """The data of a fit, bound to its model."""
+    """Data of a fit, bound to its model."""
     if not isinstance(data, Data):
         return bind_all(model, data, labels)
     if data.model != model:
-        raise ParameterError("`data` was bound to another model.", hint="Bind it again: model.bind(data).")
+        raise ParameterError(
+            "`data` was bound to another model.", hint="Bind the data to this model: model.bind(data)."
+        )
     if labels is not None:
         raise ParameterError(
-            "`entities` is given with data that is bound already.",
-            hint="Give it to `model.bind`.",
+            "`entities` cannot be used with bound data.",
+            hint="Pass `entities` to `model.bind`.",
         )
     return data
 
@@ -317,7 +322,7 @@ def _origin(
 def _priors(
     data: Data, given: Options, layouts: Mapping[str, Layout], free: tuple[str, ...], adapted: tuple[str, ...]
 ) -> dict[str, Prior]:
-    """The priors to begin with: those of an earlier fit where it is the start."""
+    """Initial priors: those of an earlier fit where it is the start."""
     priors = validation.priors(data.model, given.prior, given.method, layouts, free)
     if isinstance(given.init, Fit) and given.method == "vb":
         priors |= warm_priors(given.init, data, layouts, free if given.prior is DEFAULT_PRIOR else adapted)
@@ -325,7 +330,7 @@ def _priors(
 
 
 class CannotGoOnError(ParameterError):
-    """A run that is not one of this very fit. word: what of it is another, "" where it is too old; detail: how."""
+    """A run that does not belong to this fit. `word`: what differs, "" for an old format; `detail`: how."""
 
     folder: str
     word: str
@@ -336,15 +341,15 @@ def _cannot_go_on(folder: str | PathLike[str], word: str = "", detail: str = "")
     reason = f"its {word} differs{detail}" if word else "an older version of Plait made it"
     instead = "To start from its factors instead" if word else "Fit again; to start from its factors"
     error = CannotGoOnError(
-        f"`init`: the run in {fspath(folder)} cannot go on, for {reason}.",
-        hint=f"{instead}, give `init=plait.load({fspath(folder)!r})`.",
+        f"`init`: the run in {fspath(folder)} cannot continue: {reason}.",
+        hint=f"{instead}, use `init=plait.load({fspath(folder)!r})`.",
     )
     error.folder, error.word, error.detail = fspath(folder), word, detail
     return error
 
 
 def _earlier(folder: str | PathLike[str], now: Origin, warmup: int | None) -> tuple[Origin, list[Member]]:
-    """The run in a folder, if it is one of this very fit: only then can it go on."""
+    """The run in a folder, if it belongs to this fit."""
     if manifest(folder)["version"] < VERSION:
         raise _cannot_go_on(folder)
     earlier, members, _ = read_run(folder)

@@ -1,7 +1,4 @@
-"""What the arguments of a fit may say of factors that remember pairs, whose rows are not those of an array.
-
-The arguments of `plait.fit`, checked against model and data before anything is computed.
-"""
+"""Validation of the arguments of `plait.fit` against model and data, before anything is computed."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
@@ -24,15 +21,14 @@ from plait.model import Equation, Factor, Model, Occurrence
 Tie = str | Sequence[str]
 
 FIT = "`init=fit`"
-JOINED = 40  # bytes that an entry of a join takes besides its coordinates (`plait.data.observation.terms`)
+JOIN_ENTRY_BYTES = 40  # of an entry of a join without its coordinates (`plait.data.observation.terms`)
 
 
 def check_ties(
     ties: Mapping[str, Tie], adapt_prior: Any, layouts: Mapping[str, Layout], *, chosen: bool
 ) -> dict[str, Tie]:
-    """The ties of all factors; of one over pairs a prior for the whole factor, or for values of latent indices.
-
-    chosen: whether the user said how to adapt.
+    """Ties of all factors; a factor over pairs has one prior, or one per value of latent indices. `chosen`: whether
+    `adapt_prior` was given.
     """
     found = dict(ties)
     for name, tie in ties.items():
@@ -42,48 +38,47 @@ def check_ties(
         if chosen:
             hint = {**(adapt_prior if isinstance(adapt_prior, Mapping) else ties), name: "factor"}
             raise ParameterError(
-                f"`adapt_prior` is {tie!r} for factor {name}, which remembers pairs: most of them share a row.",
-                hint=f'It adapts by "factor" or "component": `adapt_prior={hint!r}`.',
+                f"`adapt_prior` cannot be {tie!r} for factor {name}, which is a factor over pairs.",
+                hint=f'Use "factor" or "component", such as `adapt_prior={hint!r}`.',
             )
         found[name] = "factor"
     return found
 
 
 def _latent(tie: Tie, pairs: PairRows) -> bool:
-    """Whether a tying by index names has none that is visible."""
+    """Whether a tie by index names has latent indices only."""
     return not isinstance(tie, str) and not set(tie) & set(pairs.visible)
 
 
 def by_components(name: str, pairs: PairRows, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """An array of a prior that broadcasts to the factor as written -> (1, *latent); it is one for all pairs."""
+    """Array of a prior of a factor over pairs as (1, *latent), one for all pairs."""
     shape = (1,) * (len(pairs.indices) - value.ndim) + value.shape
     if len(shape) > len(pairs.indices) or any(n > 1 for n, i in zip(shape, pairs.indices) if i in pairs.visible):
         raise ParameterError(
             (
                 f"`prior` of {name}: {word} has shape {value.shape}, but "
-                f"{name}[{', '.join(pairs.indices)}] remembers pairs, and one prior is for all of them."
+                f"{name}[{', '.join(pairs.indices)}] is a factor over pairs, which has one prior for all "
+                "pairs."
             ),
-            hint=(
-                f"Give one number, or one for every value of its latent indices: 1 along {' and '.join(pairs.visible)}."
-            ),
+            hint=(f"Give one number, or an array of size 1 along {' and '.join(pairs.visible)}."),
         )
     return pairs.for_rows(value)
 
 
 def refuse_array(layout: Layout) -> None:
-    """A start of a factor over pairs cannot be an array: nobody knows its rows before the data are read."""
+    """Refuse an array as start of a factor over pairs, whose rows follow from the data."""
     if layout.pairs is not None:
         raise ParameterError(
             (
-                f"`init` names factor {layout.name}, which remembers pairs: it has a row for each "
-                f"of {len(layout.pairs):,} pairs with links, and one for all others of an entity."
+                f"`init` cannot contain an array for {layout.name}, which is a factor over pairs "
+                f"({len(layout.pairs):,} pairs with links)."
             ),
-            hint=f"Leave {layout.name} out of `init`; or start from a fit: {FIT}.",
+            hint=f"Remove {layout.name} from `init`, or start from a fit: {FIT}.",
         )
 
 
 def check_joins(model: Model, pairs: Mapping[str, Pairs]) -> None:
-    """Refuse terms in which two factors over pairs meet in more combinations than memory holds, before any is made."""
+    """Refuse terms in which two factors over pairs meet in more combinations than memory holds."""
     for equation in model.equations:
         for term in equation.terms:
             own = [occurrence for occurrence in term.occurrences if occurrence.factor in pairs]
@@ -99,29 +94,29 @@ def _check_join(equation: Equation, first: Occurrence, second: Occurrence, pairs
     names = [_visible(occurrence, pairs[occurrence.factor]) for occurrence in (first, second)]
     common = [(n, names[1].index(index)) for n, index in enumerate(names[0]) if index in names[1]]
     count = count_joined(pairs[first.factor], pairs[second.factor], common)
-    if count * (4 * len(indices) + JOINED) > memory():
+    if count * (4 * len(indices) + JOIN_ENTRY_BYTES) > memory():
         raise ParameterError(
             (
-                f"{first} and {second} remember pairs in one term, which meet in {count:,} combinations of "
-                f"{', '.join(indices)}: more than memory holds."
+                f"{first} and {second} are factors over pairs in one term, with {count:,} combinations of "
+                f"{', '.join(indices)}, which is too many for the memory."
             ),
             location=TableLocation.of(equation.relation),
-            hint="Put one of them in a term of its own, or leave it out.",
+            hint="Put one of them in a separate term, or remove it.",
         )
 
 
 def _visible(occurrence: Occurrence, pairs: Pairs) -> list[str]:
-    """What an equation calls the visible indices of a factor, in the order of its pairs."""
+    """Names of a factor's visible indices in an equation, in the order of its pairs."""
     here = dict(zip(pairs.indices, occurrence.indices))
     return [here[index] for index in pairs.visible]
 
 
-CORE = 0.02  # concentration of a factor with several latent indices until it adapts (docs/decisions/0004-start.md)
-FLOAT_LEAST = 1e-30  # ψ of a concentration below this comes near the end of floats
+CORE_CONCENTRATION = 0.02  # of a factor with several latent indices until it adapts (docs/decisions/0004-start.md)
+MIN_FLOAT32_CONCENTRATION = 1e-30  # ψ of a smaller one nearly overflows float32
 
 
 def as_dtype(given: Any) -> np.dtype[Any]:
-    """The numbers that a fit stores, from a word or from what NumPy takes for it."""
+    """Dtype of a fit's factors, from a word or any NumPy equivalent."""
     for choice in NUMBERS.choices:
         if isinstance(given, str) and given == choice:
             return np.dtype(choice)
@@ -131,14 +126,16 @@ def as_dtype(given: Any) -> np.dtype[Any]:
 
 
 def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior]) -> None:
-    """Points that may fall to 0 need doubles: at 1e-45 floats end, and the order of unlikely links with them."""
+    """Refuse float32 for points, which may fall below its smallest number 1e-45 and lose the order of
+    unlikely links.
+    """
     if dtype == np.float64:
         return
     least = min((float(prior.concentration.min()) for prior in priors.values()), default=1.0)
-    if method == "vb" and least < FLOAT_LEAST:
+    if method == "vb" and least < MIN_FLOAT32_CONCENTRATION:
         raise ParameterError(
-            f'`dtype="float32"` cannot hold what follows from a concentration of {least:g}.',
-            hint=f"Leave `dtype` out, or use a concentration of {FLOAT_LEAST:g} or more.",
+            f'`dtype="float32"` requires a concentration of at least {MIN_FLOAT32_CONCENTRATION:g}, got {least:g}.',
+            hint="Remove `dtype`, or increase the concentration.",
         )
     if method == "vb":
         return
@@ -146,56 +143,58 @@ def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior])
         what = '`method="em"`' if method == "em" else "a concentration of 1"
         raise ParameterError(
             (
-                f'`dtype="float32"` does not go with {what}: entries fall without end, and those '
-                "that floats cannot hold become 0, so that unlikely links are no longer told apart."
+                f'`dtype="float32"` is not possible with {what}: small entries become 0, and unlikely '
+                "links get the same score."
             ),
-            hint='Leave `dtype` out, or use `method="vb"` (or "map" with a concentration above 1).',
+            hint='Remove `dtype`, or use `method="vb"` (or "map" with a concentration above 1).',
         )
 
 
 def check_helpers(executor: Any, threads: int | None) -> None:
-    """The executor is one, and threads would not be ignored."""
+    """Check the executor, and that `threads` would not be ignored."""
     if executor is not None and not all(hasattr(executor, name) for name in ("threads", "sum", "rows")):
         raise ParameterError.must_be(
             "executor", "a plait.executors.Executor, such as plait.executors.Threads(2)", executor
         )
     if executor is not None and threads is not None:
         raise ParameterError(
-            "`threads` is given next to `executor`, which has its own.",
-            hint="Give one of the two.",
+            "`threads` and `executor` exclude each other.",
+            hint="Remove one of the two.",
         )
 
 
 def check_prune(prune: bool, method: str) -> None:
-    """Only VB knows what a component is worth."""
+    """Refuse pruning without VB."""
     if prune and method != "vb":
         raise ParameterError(
-            f'`prune` is for `method="vb"` only, got `method="{method}"`.',
+            f'`prune` requires `method="vb"`, got {method!r}.',
             actual=method,
+            hint="Remove `prune`, or change `method`.",
         )
 
 
 def check_restarts(restarts: int, combine: str | None, init: Any, bootstrap: bool) -> None:
-    """What is kept of several members; each must have a start of its own."""
+    """Check options of ensembles; members need different starts."""
     if bootstrap and restarts == 1:
         raise ParameterError(
-            "`bootstrap=True` is for several fits, but `restarts` is 1.",
-            hint="Give `restarts=5`, or leave it out.",
+            "`bootstrap=True` requires `restarts` of at least 2, got 1.",
+            hint="Set `restarts=5`, or remove the option.",
         )
     if bootstrap and combine == "best":
         raise ParameterError(
-            '`bootstrap=True` is given next to `combine="best"`: bounds of reweighed links do not compare.',
-            hint="Leave one of the two out.",
+            '`bootstrap=True` and `combine="best"` exclude each other: objectives of reweighted links are '
+            "not comparable.",
+            hint="Remove one of the two.",
         )
     if combine is not None and restarts == 1:
         raise ParameterError(
-            f'`combine="{combine}"` is for several fits, but `restarts` is 1.',
-            hint="Give `restarts=5`, or leave it out.",
+            "`combine` requires `restarts` of at least 2, got 1.",
+            hint="Set `restarts=5`, or remove the option.",
         )
     if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):
         raise ParameterError(
-            f"`restarts={int(restarts)!r}` is given next to `init`, from which all of them would start alike.",
-            hint="Give one of the two.",
+            "`restarts` and `init` exclude each other: all fits would have the same start.",
+            hint="Remove one of the two.",
         )
 
 
@@ -209,10 +208,10 @@ def warmup_sweeps(
     """
     if warmup is None:
         return WARM_UP if method == "vb" and init is None and not prune and free and not pairs else 0
-    if isinstance(init, (str, PathLike)):  # a run that is resumed has begun
+    if isinstance(init, (str, PathLike)):  # a resumed run has started
         return 0
     if init is not None:
-        raise ParameterError("`warmup` and `init` are both given.", hint="Remove one of them.")
+        raise ParameterError("`warmup` and `init` are both given.", hint="Remove one of the two.")
     if warmup and method != "vb":
         raise ParameterError(
             f'`warmup` requires `method="vb"`, got {method!r}.', actual=method, hint="Remove `warmup`."
@@ -221,10 +220,10 @@ def warmup_sweeps(
 
 
 def late_factors(model: Model, given: Collection[str], free: Sequence[str]) -> frozenset[str]:
-    """Scales of evidence: free factors that stand beside given ones of visible indices alone, where others are latent.
+    """Scales of evidence: free factors in terms with given factors over visible indices only, next to latent terms.
 
-    What evidence explains costs one number, what components explain many; together from the start, or as long as
-    priors adapt, evidence takes all there is and components fade, though they know what it does not.
+    Evidence needs one parameter, components many. Together from the start, or while priors adapt, evidence would take
+    everything and components would fade.
     """
     evidence = {name for name in given if not model.factor(name).latent}
     terms = [term for equation in model.equations for term in equation.terms]
@@ -236,20 +235,24 @@ def late_factors(model: Model, given: Collection[str], free: Sequence[str]) -> f
 
 
 def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
-    """Every latent index's size."""
+    """Size of every latent index."""
     if isinstance(rank, Mapping):
         for index in rank:
             if index not in model.latent:
-                what = "is visible: its size comes from the data" if index in model.visible else "is not in the model"
+                what = (
+                    "is a visible index, whose size comes from the data"
+                    if index in model.visible
+                    else "is not an index of the model"
+                )
                 raise ParameterError(
-                    f"`rank` is given for {index!r}, which {what}.",
-                    hint=f"Latent indices are {_listed(model.latent)}.",
+                    f"`rank`: {index!r} {what}.",
+                    hint=f"The latent indices are {_listed(model.latent)}.",
                 )
         chosen = _tied_ranks(model, rank)
     elif rank is not None and not model.latent:
         raise ParameterError(
-            "`rank` is given, but the model has no latent index.",
-            hint="Leave it out.",
+            "`rank` has no effect: the model has no latent index.",
+            hint="Remove it.",
         )
     else:
         chosen = dict.fromkeys(model.latent, rank or 0)
@@ -259,20 +262,21 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
 
 
 def _tied_ranks(model: Model, rank: Mapping[str, int]) -> dict[str, int]:
-    """Sizes by latent index; indices of one axis have that of any of them."""
+    """Sizes by latent index; indices of one axis share theirs."""
     by_axis: dict[str, tuple[str, int]] = {}
     for index, size in rank.items():
         other, known = by_axis.setdefault(model.axis(index), (index, size))
         if known != size:
             raise ParameterError(
-                f"`rank` of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, so they are one.",
-                hint="Give one of the two.",
+                f"`rank` of {index!r} is {size!r}, but {known!r} of {other!r}, although they are one "
+                "index of a factor.",
+                hint="Remove one of the two.",
             )
     missing = [index for index in model.ranks if index not in by_axis]
     if missing:
         raise ParameterError(
             f"`rank` is missing for the latent index {missing[0]!r}.",
-            hint=f"Add it: `rank={{{missing[0]!r}: 10}}`.",
+            hint=f"Add `rank={{{missing[0]!r}: 10}}`.",
         )
     return {index: by_axis[model.axis(index)][1] for index in model.latent}
 
@@ -282,7 +286,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Names of the given factors."""
     fixed = fixed or {}
     check_factor_names(model, "fixed", fixed)
     return tuple(name for name in model.factors if name in fixed)
@@ -295,8 +298,8 @@ def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) ->
     for name in given:
         if name not in model.factors:
             raise ParameterError(
-                f"`{argument}` names {name!r}, which is no factor of the model.",
-                hint=f"{suggestion(name, model.factors)}Factors are {_listed(model.factors)}.",
+                f"`{argument}`: {name!r} is not a factor of the model.",
+                hint=f"{suggestion(name, model.factors)}The factors are {_listed(model.factors)}.",
             )
 
 
@@ -307,12 +310,12 @@ def priors(
     layouts: Mapping[str, Layout],
     free: Sequence[str],
 ) -> dict[str, Prior]:
-    """The prior of every free factor, inside and broadcastable."""
+    """Prior of every free factor, broadcastable to the inside shape."""
     if method == "em":
         if prior is not DEFAULT_PRIOR:
             raise ParameterError(
-                '`method="em"` is maximum likelihood and has no prior.',
-                hint='Leave `prior` out, or use `method="map"`.',
+                '`prior` is not possible with `method="em"`, which is maximum likelihood.',
+                hint='Remove `prior`, or use `method="map"`.',
             )
         return {}
     chosen = _by_factor(model, prior, free)
@@ -321,11 +324,8 @@ def priors(
         A, B = (_inside_prior(layouts[name], word, getattr(chosen[name], word)) for word in ("concentration", "mean"))
         if method == "map" and (A < 1).any():
             raise ParameterError(
-                (
-                    f'`method="map"` needs a concentration of 1 or more for factor {name}, got '
-                    f"{float(A.min()):g}: below 1 the posterior has no mode."
-                ),
-                hint='Give a prior with `concentration=1.0`, or use `method="vb"`.',
+                (f'`method="map"` requires a concentration of at least 1 for factor {name}, got {float(A.min()):g}.'),
+                hint='Use a prior with `concentration=1.0`, or `method="vb"`.',
             )
         result[name] = Prior(A, B)
     return result
@@ -342,8 +342,8 @@ def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma
     for name, value in prior.items():
         if name not in free:
             raise ParameterError(
-                f"factor {name} is given, so it has no prior.",
-                hint="Remove it from `prior`, or from `fixed`.",
+                f"factor {name} is both in `prior` and in `fixed`.",
+                hint="Remove it from one of the two.",
             )
         if not isinstance(value, Gamma):
             raise ParameterError(
@@ -355,12 +355,12 @@ def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma
 
 
 def _default(model: Model, name: str) -> Gamma:
-    """The prior of a factor that nothing is said of: of the pairs of components that a core has, few meet."""
-    return Gamma(CORE, DEFAULT_PRIOR.mean) if len(model.factor(name).latent) > 1 else DEFAULT_PRIOR
+    """Default prior of a factor; a core is sparse, as few pairs of components interact."""
+    return Gamma(CORE_CONCENTRATION, DEFAULT_PRIOR.mean) if len(model.factor(name).latent) > 1 else DEFAULT_PRIOR
 
 
 def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A prior array that broadcasts to the factor as written -> inside, with an axis for every index."""
+    """Prior array with the inside shape, with an axis for every index."""
     if layout.pairs is not None:
         value = by_components(layout.name, layout.pairs, word, value)
     shape = layout.shape
@@ -380,13 +380,13 @@ def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDAr
 def ties(
     model: Model, adapt_prior: Tie | Mapping[str, Tie | None] | None, method: str, free: Sequence[str]
 ) -> dict[str, Tie]:
-    """How each adapted factor's prior is tied."""
+    """Tie of each adapted factor's prior."""
     if method != "vb":
         if adapt_prior not in (None, AUTO):
             raise ParameterError(
-                f'`adapt_prior` is for `method="vb"` only, got `method="{method}"`.',
+                f'`adapt_prior` requires `method="vb"`, got {method!r}.',
                 actual=method,
-                hint="Leave `adapt_prior` out.",
+                hint="Remove `adapt_prior`, or change `method`.",
             )
         return {}
     if isinstance(adapt_prior, Mapping):
@@ -394,8 +394,8 @@ def ties(
         for name, tie in adapt_prior.items():
             if name not in free and tie is not None:
                 raise ParameterError(
-                    f"factor {name} is both given and adapted.",
-                    hint="Remove it from `fixed`, or from `adapt_prior`.",
+                    f"factor {name} is both in `fixed` and in `adapt_prior`.",
+                    hint="Remove it from one of the two.",
                 )
     by_factor = adapt_prior if isinstance(adapt_prior, Mapping) else dict.fromkeys(free, adapt_prior)
     chosen = {name: by_factor[name] for name in free if by_factor.get(name) is not None}
@@ -403,14 +403,14 @@ def ties(
 
 
 def _tie(model: Model, factor: Factor, tie: Any) -> Tie:
-    """A tying as the loop wants it: "rank-one" where both sides exist, index names as the factor writes them."""
+    """A tie for the loop: "rank-one" where both sides exist, index names as the factor writes them."""
     words = (AUTO, "factor", "component", "entity", RANK_ONE)
     if isinstance(tie, str):
         one_of("adapt_prior", tie, words)
         if tie == AUTO:
             return _tie(model, factor, RANK_ONE if shared(model, factor.name) else "factor")
         if tie == RANK_ONE and not (factor.visible and factor.latent):
-            return "factor"  # one side only: there is no product to take
+            return "factor"  # with one side there is no product
         return str(tie)
     if not isinstance(tie, (tuple, list)) or not all(isinstance(index, str) for index in tie):
         raise ParameterError.must_be(
@@ -426,7 +426,7 @@ def shared(model: Model, factor: str) -> bool:
 
 
 def check_tie_indices(model: Model, adapt_prior: Any) -> None:
-    """Index names in adapt_prior= exist; one given for a single factor is an index of that factor."""
+    """Check index names in `adapt_prior`."""
     if isinstance(adapt_prior, Mapping):
         check_factor_names(model, "adapt_prior", adapt_prior)
     given = adapt_prior.items() if isinstance(adapt_prior, Mapping) else [(None, adapt_prior)]
@@ -438,5 +438,5 @@ def check_tie_indices(model: Model, adapt_prior: Any) -> None:
                 if index not in model.indices or model.axis(index) not in axes:
                     where = "the model" if name is None else f"factor {name}"
                     raise ParameterError(
-                        f"`adapt_prior` names the index {index!r}, which {where} does not have: {_listed(known)}.",
+                        f"`adapt_prior`: {index!r} is not an index of {where}, which has {_listed(known)}.",
                     )

@@ -1,1 +1,1 @@
-"""New entities and new links: what a fit learns after it was made, without the data it was made from."""
+"""Incremental learning: fold-in of new entities and updates with new links, without the old data."""

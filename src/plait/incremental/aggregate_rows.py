@@ -1,7 +1,7 @@
-"""Rows that matter only by their sum, made one: the cost of a block then depends on its links, not on all entities.
+"""Aggregation of rows that new entities see only by their sum, so that cost depends on links, not on all entities.
 
-Along an index of a block, rows that no link and no table of the weights names are all alike to the new entities: what
-they add to an exposure is Σ v(i) E(i), with v the vector of a term of the weights. So there is one row for each v.
+Along an index, rows that no link and no weight table names affect new entities only by Σ v(i) E(i), with v the vector
+of a weight term. So they become one row per v.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ Vector = Array | None
 
 @dataclass(frozen=True, eq=False)
 class AggregatedRows:
-    """The rows of an index that are kept, ascending, and the vectors v of all others' sums, one row each."""
+    """Kept rows of an index, ascending, and the vectors v of the sums of all others."""
 
     rows: NDArray[np.int64]
     vectors: tuple[Vector, ...]
@@ -35,9 +35,9 @@ class AggregatedRows:
 def aggregate(
     index: str, weights: Sequence[Weights], cells: AnyArray, has: Sequence[bool]
 ) -> tuple[AggregatedRows, list[Weights], AnyArray] | None:
-    """An index of a block with few rows: its rows, and weights and links by them; None where there are not fewer.
+    """An index with few rows: its rows, and weights and links by them; None where there would not be fewer.
 
-    weights: M·V of every term of the equation; has: whether a factor of the term has the index.
+    `weights`: M·V of every term of the equation; `has`: whether a factor of the term has the index.
     """
     place, size = weights[0].indices.index(index), weights[0].sizes[index]
     tables = [t.table for M in weights for t in M.terms if t.table is not None and index in t.table.indices]
@@ -58,7 +58,7 @@ def aggregate(
 
 
 def _fewer(weights: Weights, index: str, lumped: AggregatedRows, shape: tuple[int, ...], has: bool) -> Weights:
-    """The same weights by few rows; has: else it is not the factors but the weights that have the sum of the others."""
+    """Weights by few rows; `has`: else the weights, not the factors, hold the sum of the others."""
     rows, size, terms = lumped.rows, weights.sizes[index], []
     for term in weights.terms:
         table, vectors = term.table, dict(term.vectors)
@@ -81,9 +81,8 @@ def _fewer(weights: Weights, index: str, lumped: AggregatedRows, shape: tuple[in
 
 
 def held(kept: FactorSnapshot, lumped: AggregatedRows | None, sums: dict[object, Array]) -> FactorState:
-    """A factor that is not updated, in doubles: all of it, or some rows and sums of the others.
-
-    sums: over all rows, kept for the next time.
+    """A fixed factor in doubles: all of it, or some rows and sums of the others. `sums`: cache of sums
+    over all rows.
     """
     layout = kept.layout
     if lumped is None:

@@ -1,4 +1,4 @@
-"""A fit with the rows of new entities behind those it had; nothing else of it changes."""
+"""Extension of a fit by rows of new entities; its other rows stay."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from plait.storage.fitted import Factors, Fitted, Posterior, posterior_of, prior
 
 
 def extend_state(fit: Fitted, growth: Extension, solution: Solution, record: Record | None) -> State:
-    """The state of a member with the pieces of a solution put to those it had."""
+    """State of a member with the rows of a solution."""
     state = fit.state
     factors, priors, exposed = dict(state.factors), dict(state.priors), dict(state.exposed)
     for name in dict.fromkeys(piece.factor for piece in solution.pieces):
@@ -46,11 +46,11 @@ def extend_state(fit: Fitted, growth: Extension, solution: Solution, record: Rec
                 exposed[name], flags, state.factors[name].layout, factors[name].layout, own
             ).astype(bool)
     history = list(state.history) + ([record] if record is not None else [])
-    return replace(state, factors=factors, priors=priors, exposed=exposed, history=history, trail=MomentumState())
+    return replace(state, factors=factors, priors=priors, exposed=exposed, history=history, momentum=MomentumState())
 
 
 def layout_of(fit: Fitted, growth: Extension, name: str, pieces: Mapping[RowPiece, Any]) -> Layout:
-    """The shape of a factor with its new entities."""
+    """Layout of a factor with its new entities."""
     whole, factor = fit.state.factors[name].layout, fit.model.factor(name)
     sizes = tuple(len(growth.entities[index]) for index in factor.visible)
     ranks = whole.sizes[len(whole.visible) :]
@@ -68,7 +68,7 @@ def layout_of(fit: Fitted, growth: Extension, name: str, pieces: Mapping[RowPiec
 
 
 def joined(old: FactorSnapshot, pieces: Mapping[RowPiece, FactorSnapshot], layout: Layout) -> FactorSnapshot:
-    """What a factor is made from, with the rows of its pieces in their places; stored as it was."""
+    """Parameters of a factor with the rows of its pieces; stored as before."""
     arrays: list[Array | None] = []
     for n, array in enumerate(old[1:], start=1):
         if array is None:
@@ -86,7 +86,7 @@ def _as_stored(array: Any, kind: Any) -> Array:
 def _joined_rows(
     old: AnyArray, parts: Mapping[RowPiece, AnyArray], then: Layout, now: Layout, pieces: Mapping[RowPiece, Any]
 ) -> AnyArray:
-    """Stored rows (rows, …) of a factor and of its pieces in one array."""
+    """Stored rows (n_rows, …) of a factor and of its pieces in one array."""
     if then.pairs is not None:
         return _joined_pairs(old, parts, then, now, pieces)
     rest = old.shape[1:]
@@ -106,7 +106,7 @@ def _joined_rows(
 def _joined_pairs(
     old: AnyArray, parts: Mapping[RowPiece, AnyArray], then: Layout, now: Layout, pieces: Mapping[RowPiece, Any]
 ) -> AnyArray:
-    """The same of a factor over pairs: rows of pairs, then those that the others of an entity share."""
+    """The same for a factor over pairs: rows of pairs, then shared rows."""
     pairs: Any = now.pairs
     before: Any = then.pairs
     whole = np.empty((pairs.rows, *old.shape[1:]), old.dtype)
@@ -124,7 +124,7 @@ def _joined_pairs(
 
 
 def extend_prior(prior: Prior, then: Layout, now: Layout) -> Prior:
-    """A prior with the average of all other entities for new ones, where it has one for each."""
+    """A prior per entity with the average for new ones; others unchanged."""
     if then.pairs is not None:
         return prior
     arrays = []
@@ -140,7 +140,7 @@ def extend_prior(prior: Prior, then: Layout, now: Layout) -> Prior:
 
 
 def extend_posterior(fit: Fitted, name: str, state: State, growth: Extension, solution: Solution) -> Posterior:
-    """The public view of a factor that has new rows; old ones are those that were shown, to the last bit."""
+    """Public posterior with new rows; old rows stay bitwise identical."""
     kept, scale, old = state.factors[name], (fit.state.log_scales or {}).get(name, 0.0), fit.factors[name]
     own = [(piece, factor) for piece, factor in solution.pieces.items() if piece.factor == name]
     if old.pairs is not None or len(own) > 1 or len(kept.layout.visible) > 1:
@@ -161,13 +161,13 @@ def extend_posterior(fit: Fitted, name: str, state: State, growth: Extension, so
     return Posterior(old.indices, C, D, mean, geomean)
 
 
-# --- what is known of the data
+# --- known data
 
 
 def extend_known(
     model: Model, name: str, known: Known, growth: Extension, fresh: Fresh | None, boxes: Sequence[NewCells]
 ) -> Known:
-    """What is remembered of a relation, with new links and new cells."""
+    """Known links of a relation with new links and new cells."""
     indices = model.equation(name).indices
     shape = tuple(len(growth.entities[index]) for index in indices)
     rule = known.rule
@@ -184,7 +184,7 @@ def extend_known(
 
 
 def _links_of(boxes: Sequence[NewCells], order: int) -> LinkArrays:
-    """The links of boxes, by the rows of the whole."""
+    """Links of boxes, by the rows of the whole."""
     cells, values, weights = ([array] for array in LinkArrays.none(order))
     for block in boxes:
         cells.append(block.listed[block.links] + np.array(block.starts, block.listed.dtype))
@@ -194,7 +194,7 @@ def _links_of(boxes: Sequence[NewCells], order: int) -> LinkArrays:
 
 
 def _closed(model: Model, indices: tuple[str, ...], known: Known, growth: Extension) -> Tables:
-    """What rules close; where entities are not proposed to themselves, new ones are not either."""
+    """Structural zeros; self-links of new entities are added where self-links are excluded."""
     tables = dict(known.closed.tables)
     for over, coords in known.closed.tables.items():
         alike = len(over) == 2 and model.axis(over[0]) == model.axis(over[1])
@@ -204,12 +204,12 @@ def _closed(model: Model, indices: tuple[str, ...], known: Known, growth: Extens
 
 
 def _with_new(coords: AnyArray, old: int, now: int) -> AnyArray:
-    """Sorted pairs with those of new entities with themselves."""
+    """Sorted pairs with the self-links of new entities."""
     return np.concatenate([coords, all_of(now)[old:].astype(coords.dtype)])
 
 
 def _rule(model: Model, indices: tuple[str, ...], rule: Rule, growth: Extension, fresh: Fresh | None) -> Rule:
-    """The rule with entities that are new to the relation, and what new rows hide by some of the indices."""
+    """The rule with entities that are new to the relation, and cells hidden by new rows."""
     seen = {}
     for index in indices:
         rows = np.zeros(0, np.int64) if fresh is None else fresh.mentioned[index]
@@ -232,12 +232,12 @@ def _rule(model: Model, indices: tuple[str, ...], rule: Rule, growth: Extension,
 
 
 def model_pairs(model: Model, indices: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """Pairs of a relation's indices by which a factor that stands twice takes two rows."""
+    """Pairs of a relation's indices at which a factor occurs twice."""
     return {pair for equation in model.equations if equation.indices == indices for pair in equation.doubled}
 
 
 def extend_exposures(fit: Fitted, growth: Extension) -> Exposures:
-    """Exposures over all entities; new ones have what they are by default."""
+    """Exposures over all entities; new ones have the default."""
     terms = {}
     for key, V in fit.exposures.terms.items():
         indices = fit.model.equation(relation_of(key)).indices
@@ -246,7 +246,7 @@ def extend_exposures(fit: Fitted, growth: Extension) -> Exposures:
 
 
 def mark_of(fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh]) -> str:
-    """A fingerprint of the fit's data together with new rows."""
+    """Fingerprint of the fit's data together with new rows."""
     digest = hashlib.blake2b(fit.fingerprint.encode(), digest_size=16)
     for axis in fit.model.axes:
         names = growth.entities[axis].names[growth.old[axis] :]
@@ -259,7 +259,7 @@ def mark_of(fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh]) -> str:
 
 
 def public(fit: Fitted, state: State, growth: Extension, solution: Solution) -> tuple[Factors, dict[str, Any]]:
-    """Posteriors and priors of a member as it shows them."""
+    """Public posteriors and priors of a member."""
     grown, priors = dict[str, Posterior](), dict(fit.prior)
     for name in dict.fromkeys(piece.factor for piece in solution.pieces):
         grown[name] = extend_posterior(fit, name, state, growth, solution)

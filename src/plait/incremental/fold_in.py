@@ -1,9 +1,7 @@
-"""`fit.fold_in`: new entities beside those of a fit, all else held.
+"""Fold-in of new entities: `fit.fold_in`, and transient entities of one query (`new_entities=`), which are not stored.
 
-TransientEntities: entities that a question is asked for, and that no fit stores.
-
-Where only guests are asked for, the fit that answers has them in the place of all others of their kind: their rows are
-new, and everything else is what it was, not copied.
+A query for transient entities only is answered by a fit that has them in place of all other entities of their axis; the
+other arrays are shared, not copied.
 """
 
 import time
@@ -47,16 +45,16 @@ def fold_in(fit: Fit, data: Any, *, iterations: int = 10) -> Fit:
 
 
 def check(fit: Fitted, iterations: Any, what: str) -> None:
-    """Refuse senseless iterations, and a fit that is still warming up."""
+    """Check `iterations`, and refuse a fit that is still in its warm-up."""
     whole = isinstance(iterations, (int, np.integer)) and not isinstance(iterations, bool)
     if not whole or iterations < 1:
-        raise ParameterError.must_be("iterations", "a whole number, 1 or more", iterations)
+        raise ParameterError.must_be("iterations", "an integer of at least 1", iterations)
     if fit.history[-1].warm_up:
-        raise ParameterError(f"{what}: the fit is still warming up.", hint="Let it go on first.")
+        raise ParameterError(f"{what}: the fit is still in its warm-up.", hint="Continue the fit first.")
 
 
 def refuse_known(fresh: Mapping[str, Fresh], growth: Extension) -> None:
-    """Refuse rows without a new entity: nothing that is held would change by them."""
+    """Refuse rows without a new entity, which would change nothing."""
     for name, rows in fresh.items():
         entries = rows.entries
         old = np.array([growth.old[index] for index, _ in entries.labels], entries.coords.dtype)
@@ -64,16 +62,16 @@ def refuse_known(fresh: Mapping[str, Fresh], growth: Extension) -> None:
         if known.any():
             entry = int(np.argmax(known))
             raise DataError(
-                f"{entries.named(entry) or 'the cell'} has no new entity, and all others are held.",
+                f"{entries.named(entry) or 'the cell'} has no new entity; each row must contain at least one.",
                 location=TableLocation(name, rows=(entries.row(entry),)),
-                hint="Leave such rows out, or let the fit learn from them by `update`.",
+                hint="Remove such rows, or use `update` for links between known entities.",
             )
 
 
 def solved(
     fit: Fitted, growth: Extension, blocks: Sequence[NewCells], iterations: int, what: str = FOLD_IN
 ) -> tuple[list[Solution], float]:
-    """New rows of all members, and the seconds that they took."""
+    """New rows of all members, and the seconds taken."""
     began, executor = time.perf_counter(), Threads(1)
     found = [solve(member, growth, blocks, iterations, executor, what) for member in fit.members]
     return found, time.perf_counter() - began
@@ -119,7 +117,7 @@ def grown(
 
 
 def _before(fit: Fitted, growth: Extension) -> dict[str, int]:
-    """How many entities of each axis the other factors have learnt from."""
+    """Number of entities of each axis from which the other factors have learnt."""
     return dict(fit.settings.get("folded") or {axis: growth.old[axis] for axis in fit.model.axes})
 
 
@@ -136,7 +134,7 @@ ITERATIONS = 10  # as fold_in does by default
 
 
 class TransientEntities:
-    """Rows of guests, read and solved; fit: that of all others."""
+    """New entities of one query, read and solved; `fit`: that of all others."""
 
     def __init__(self, fit: Fitted, new: Any, iterations: int = ITERATIONS) -> None:
         check(fit, iterations, NEW_ENTITIES)
@@ -146,12 +144,12 @@ class TransientEntities:
         self.growth, self.fresh = read(fit, new, NEW_ENTITIES)
         refuse_known(self.fresh, self.growth)
         if not any(self.growth.new(axis) for axis in fit.model.axes):
-            raise DataError("`new_entities` names no new entity.", hint="Leave it out.")
+            raise DataError("`new_entities` contains no new entity.", hint="Remove it.")
         self.blocks = blocks_of(fit, self.growth, self.fresh, NEW_ENTITIES)
         self.solutions, self.seconds = solved(fit, self.growth, self.blocks, iterations, NEW_ENTITIES)
 
     def only(self, relation: str, names: Mapping[str, Any]) -> bool:
-        """Whether a question about a relation is about guests only; names: those asked for by index, where any are."""
+        """Whether a query about a relation is about new entities only; `names`: of the query by index."""
         indices = self.fit.model.equation(relation).indices
         new = [index for index in indices if self.growth.new(index)]
         if len({self.fit.model.axis(index) for index in new}) < len(new) or not names.keys() >= set(new):
@@ -163,11 +161,11 @@ class TransientEntities:
         return all((own >= self.growth.old[index]).all() for index, own in zip(new, rows))
 
     def beside(self) -> Fitted:
-        """The fit with guests beside all others."""
+        """The fit with new entities after all others."""
         return grown(self.fit, self.growth, self.fresh, self.blocks, self.solutions, self.seconds, self.iterations)
 
     def alone(self, relation: str) -> Fitted:
-        """The fit with guests in the place of others, good for questions about one relation only."""
+        """The fit with new entities in place of others, for queries about one relation."""
         growth, fit = self.growth, self.fit
         equation, known = fit.model.equation(relation), fit.known[relation]
         refuse_exposed(fit, growth, equation, NEW_ENTITIES)
@@ -204,7 +202,7 @@ class TransientEntities:
 
 
 def _transient_parts(member: Fitted, growth: Extension, solution: Solution) -> dict[str, Any]:
-    """Posteriors and priors in which guests have the place of others."""
+    """Posteriors and priors with new entities in place of others."""
     theirs, priors, gauge = dict[str, Posterior](), dict(member.prior), member.state.log_scales or {}
     for name in dict.fromkeys(piece.factor for piece in solution.pieces):
         visible = member.model.factor(name).visible
@@ -217,6 +215,6 @@ def _transient_parts(member: Fitted, growth: Extension, solution: Solution) -> d
 
 
 def with_transient(fit: Fit, relation: str, new: Any, names: Mapping[str, Any]) -> Fit:
-    """The fit that answers a question with guests; names: what it asks for, by index."""
+    """The fit that answers a query with new entities; `names`: of the query, by index."""
     guests = TransientEntities(fit, new)
     return cast(Fit, guests.alone(relation) if guests.only(relation, names) else guests.beside())

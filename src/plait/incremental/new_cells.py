@@ -1,7 +1,6 @@
-"""The cells of new entities, block by block: along each index either the entities that there were, or the new ones.
+"""Cells of new entities in blocks: along each index either the old entities or the new ones.
 
-A block of new × old rows and one of new × new rows are relations of their own, in which every factor is the part of it
-that has these rows. A part that has only old ones is held.
+Each block is a relation of its own, in which every factor has the rows of the block; rows of old entities are fixed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,10 +28,10 @@ Pattern = tuple[bool, ...]  # along each index: whether rows are new
 
 @dataclass(frozen=True, eq=False)
 class NewCells:
-    """Cells of a relation: of rows from `starts` on along each index.
+    """Cells of a relation with rows from `starts` on along each index.
 
-    listed, values, own: its listed cells by the rows of the block, X and M there; weights: M of all its cells, in all
-    writings (groups: places whose order says nothing). exposures: V by term, None where there is none.
+    `listed`, `values`, `own`: its listed cells by the rows of the block, X and M there; `weights`: M of all its cells,
+    in all orientations (`groups`: exchangeable positions). `exposures`: V by term, None without one.
     """
 
     equation: Equation
@@ -53,7 +52,7 @@ class NewCells:
 
     @property
     def once(self) -> Weights:
-        """M with each cell once, however it can be written."""
+        """M with each cell once."""
         return each_once(self.weights, self.groups)
 
     def cell(self, rows: Mapping[str, int], growth: Extension) -> str:
@@ -63,14 +62,14 @@ class NewCells:
 
 
 def blocks_of(fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh], what: str) -> list[NewCells]:
-    """All blocks that have a new entity and anything observed, of all relations."""
+    """All blocks with a new entity and observed cells, of all relations."""
     found = []
     for equation in fit.model.equations:
         if not any(growth.new(index) for index in equation.indices):
             continue
         rule = rule_of(fit, equation.relation, what)
         if equation.relation not in fresh and rule.unseen == "missing":
-            continue  # no new entity is one of it
+            continue  # no new entity on its axes
         refuse_exposed(fit, growth, equation, what)
         for pattern in patterns(growth, equation, fit.known[equation.relation].groups):
             block = _block(fit, growth, equation, rule, fresh.get(equation.relation), pattern)
@@ -80,7 +79,7 @@ def blocks_of(fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh], what: 
 
 
 def patterns(growth: Extension, equation: Equation, groups: Groups) -> Iterator[Pattern]:
-    """All kinds of blocks with a new entity; where order says nothing, those in which old ones come first."""
+    """All blocks with a new entity; among exchangeable positions, those with old entities first."""
     kinds = [(False, True) if growth.new(index) else (False,) for index in equation.indices]
     for pattern in product(*kinds):
         first = all(list(own) == sorted(own) for own in ([pattern[place] for place in group] for group in groups))
@@ -89,16 +88,16 @@ def patterns(growth: Extension, equation: Equation, groups: Groups) -> Iterator[
 
 
 def refuse_exposed(fit: Fitted, growth: Extension, equation: Equation, what: str) -> None:
-    """Refuse new entities of an index that an exposure has a number for each entity of."""
+    """Refuse new entities of an index over which an exposure varies."""
     for number in range(len(equation.terms)):
         weights = fit.exposures.of(equation.relation, number)
         for index in {index for term in (weights.terms if weights else ()) for index in term.vectors}:
             if growth.new(index):
                 raise ParameterError(
-                    f"{what}: {equation.relation} has an exposure that depends on {index}, "
-                    f"and nothing is said of that of {growth.entities[index][growth.old[index]]!r}.",
+                    f"{what}: {equation.relation} has an exposure over {index}, which is unknown for "
+                    f"{growth.entities[index][growth.old[index]]!r}.",
                     location=TableLocation(equation.relation),
-                    hint="Fit again with the new entities, and their exposure.",
+                    hint="Fit again with the new entities and their exposures.",
                 )
 
 
@@ -127,7 +126,7 @@ def _block(
 def _inside(
     fresh: Fresh | None, pattern: Pattern, old: tuple[int, ...], starts: tuple[int, ...]
 ) -> tuple[AnyArray, Array, Array]:
-    """The listed cells of a block by its own rows, their values and weights."""
+    """Listed cells of a block by its own rows, their values and weights."""
     if fresh is None:
         return np.zeros((0, len(old)), np.uint32), np.zeros(0), np.zeros(0)
     coords = fresh.entries.coords
@@ -137,7 +136,7 @@ def _inside(
 
 
 def _split(groups: Groups, pattern: Pattern) -> Groups:
-    """The groups within which cells of a block have several writings: old rows apart from new ones."""
+    """Exchangeable positions within a block: old rows separate from new ones."""
     parts = (tuple(place for place in group if pattern[place] == new) for group in groups for new in (False, True))
     return tuple(part for part in parts if len(part) > 1)
 
@@ -146,7 +145,7 @@ def _seen(
     rule: Rule, fresh: Fresh | None, indices: tuple[str, ...], pattern: Pattern, old: tuple[int, ...],
     shape: tuple[int, ...],
 ) -> dict[str, NDArray[np.bool_]]:  # fmt: skip
-    """By index the rows of a block that the relation has: a row of its table names them."""
+    """Rows of a block that the relation has, by index."""
     found = {}
     for index, new, start, size in zip(indices, pattern, old, shape):
         rows = np.zeros(0, np.int64) if fresh is None else fresh.mentioned[index]
@@ -163,7 +162,7 @@ def _hidden(
     fit: Fitted, rule: Rule, fresh: Fresh | None, equation: Equation, pattern: Pattern, old: tuple[int, ...],
     starts: tuple[int, ...], shape: tuple[int, ...], listed: AnyArray,
 ) -> Tables:  # fmt: skip
-    """What is not observed in a block, by some of the indices: by earlier rules, by new ones, and no self-links."""
+    """Unobserved cells of a block by index set: by earlier rules, by new ones, and self-links."""
     indices, found = equation.indices, dict[tuple[str, ...], list[AnyArray]]()
     for tables in (rule.hidden, {} if fresh is None else fresh.hidden):
         for over, coords in tables.items():
@@ -178,7 +177,7 @@ def _hidden(
         first, second = (indices.index(index) for index in pair)
         if pattern[first] and pattern[second]:
             own = all_of(shape[first])
-            if not (equation.doubled or rule.apart):  # what is listed is observed none the less
+            if not (equation.doubled or rule.apart):  # listed cells are observed
                 own = own[~np.isin(own[:, 0], listed[listed[:, 0] == listed[:, 1], 0])]
             found.setdefault((indices[first], indices[second]), []).append(own)
     sizes = dict(zip(indices, shape))
@@ -186,7 +185,7 @@ def _hidden(
 
 
 def restricted(weights: Weights | None, pattern: Pattern, shape: tuple[int, ...]) -> Weights | None:
-    """An exposure in a block: of a new entity, which no table lists, it is what it is by default."""
+    """An exposure in a block; new entities, which no table lists, have the default."""
     if weights is None:
         return None
     new = {index for index, is_new in zip(weights.indices, pattern) if is_new}
@@ -203,8 +202,8 @@ def check_exposed(block: NewCells, growth: Extension) -> tuple[Array | None, ...
         rows = cells[int(np.argmax(np.max(known, axis=0) <= 0))]
         place = block.cell(dict(zip(block.equation.indices, map(int, rows))), growth)
         raise DataError(
-            f"the link at {place} has exposure 0, so it cannot happen.",
+            f"the link at {place} has exposure 0, so its probability is 0.",
             location=TableLocation(block.equation.relation),
-            hint="Fit again with the new entities, and their exposure.",
+            hint="Fit again with the new entities and their exposures.",
         )
     return at

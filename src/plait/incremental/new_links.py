@@ -1,14 +1,12 @@
-"""What new rows change of a relation: its known links, M, and the links that factors have yet to learn.
+"""New links of known entities: changes of known links and of M, and old counts rescaled to the new rates.
 
-Old counts that follow the rates: under most likelihoods E[n | x, λ] of an old link grows with λ.
+Under most likelihoods E[n | x, λ] of an old link grows with λ. A posterior holds counts at its old rates; new links
+raise the rates of old ones, which then represent more events: a nearly certain link with λ = 3 has 3.2 events, at λ = 4
+it has 4.1. The ratio is estimated from an even sample of the known links and applied to every row (decision 28):
 
-The counts that a posterior holds are those of the rates that it had. New links raise the rates of old ones, too, and
-these then stand for more events: a link that was all but certain, λ = 3, has 3.2 of them, at λ = 4 it has 4.1. How many
-more is told by some of the known links, evenly chosen; every row has as many more, so that few of them suffice:
+    N_old(now) = N_old · (Σ counts of the sample at the newest L) / (the same at the L of N_old).
 
-    N_old(now) = N_old · (Σ counts of the chosen links at the newest L) / (the same at the L that N_old was made with).
-
-Under Poisson the events of a link are its value, and nothing follows (docs/decisions/0028-new-data.md).
+Under Poisson the events of a link are its value, and nothing changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,9 +36,9 @@ from plait.tuning import TUNING
 def learn_rows(
     fit: Fitted, name: str, growth: Extension, fresh: Fresh | None, blocks: list[NewCells], settled: Mapping[str, int]
 ) -> tuple[Known, LinkArrays]:
-    """A relation as it is known from now on, and its links that factors have not learnt.
+    """The relation with new rows, and its links that factors have not learnt.
 
-    settled: by axis, how many entities factors have learnt from; links of all others are among those.
+    `settled`: number of entities per axis from which factors have learnt; links of others are included.
     """
     model, known = fit.model, fit.known[name]
     grown = extend_known(model, name, known, growth, fresh, blocks)
@@ -64,13 +62,13 @@ def learn_rows(
 
 
 def is_settled(model: Model, name: str, settled: Mapping[str, int]) -> Keep:
-    """Which cells of a relation have only entities that factors have learnt from."""
+    """Filter of cells all of whose entities factors have learnt from."""
     counts = np.array([settled[model.axis(index)] for index in model.equation(name).indices], np.int64)
     return lambda cells: np.asarray((cells < counts).all(axis=1))
 
 
 def _inside(growth: Extension, fresh: Fresh, rule: Rule | None) -> LinkArrays:
-    """The listed cells of entities that there were."""
+    """Listed cells of old entities."""
     entries = fresh.entries
     old = np.array([growth.old[index] for index, _ in entries.labels], np.int64)
     mine = (entries.coords < old).all(axis=1) if len(old) else np.ones(len(entries), bool)
@@ -80,17 +78,17 @@ def _inside(growth: Extension, fresh: Fresh, rule: Rule | None) -> LinkArrays:
 
 
 def refuse_again(likelihood: Likelihood, fresh: Fresh, inside: LinkArrays, new: NDArray[np.bool_]) -> None:
-    """Refuse another value of a known link where values of a cell do not add up."""
+    """Refuse another value of a known link where values do not add up."""
     again = ~new & (inside.values > 0)
     if likelihood.name == "poisson" or not again.any():
         return
     cell = inside.cells[int(np.argmax(again))]
     entry = int(np.argmax((fresh.entries.coords == cell).all(axis=1)))
     raise DataError(
-        f"{fresh.entries.named(entry) or 'the cell'} is a known link already, and under {likelihood} values do not add "
-        "up.",
+        f"{fresh.entries.named(entry) or 'the cell'} is already a known link, and values of the likelihood "
+        f"{likelihood} cannot be added.",
         location=TableLocation(fresh.relation, rows=(fresh.entries.row(entry),)),
-        hint="Leave known links out, or fit again with the value that it has now.",
+        hint="Remove known links, or fit again with the new value.",
     )
 
 
@@ -98,7 +96,7 @@ def _observed(
     grown: Known, known: Known, model: Model, name: str, growth: Extension, fresh: Fresh, inside: LinkArrays,
     new: NDArray[np.bool_],
 ) -> Weights:  # fmt: skip
-    """M with new cells: one that was an observed zero weighs what links weigh, one that was missing is observed."""
+    """M with new cells: an observed zero becomes a link, a missing cell is observed."""
     indices, shape, M = model.equation(name).indices, grown.shape, grown.observed
     M = M + _widened(known, indices, growth, fresh, shape)
     cells, weights = inside.cells[new], inside.weights[new]
@@ -113,7 +111,7 @@ def _observed(
 def _widened(
     known: Known, indices: tuple[str, ...], growth: Extension, fresh: Fresh, shape: tuple[int, ...]
 ) -> Weights:
-    """What entities that are new to the relation, though not to the fit, add to M: their cells are observed zeros."""
+    """Cells that M gains by entities that are new to the relation, though not to the fit: observed zeros."""
     rule, nothing = known.rule, Weights.constant(indices, shape, 0.0)
     if rule is None or not rule.seen or rule.unlisted == 0:
         return nothing
@@ -135,15 +133,15 @@ def _widened(
 
 
 def choose_known(model: Model, name: str, known: Known, settled: Mapping[str, int]) -> list[tuple[LinkArrays, float]]:
-    """Some of the known links that factors have learnt, and how many each stands for."""
+    """A sample of the known links that factors have learnt, and the number that each represents."""
     return known.links.sample(TUNING.update_sample_links, is_settled(model, name, settled))
 
 
 class OldCounts:
-    """The old counts of all factors, by what chosen links say of them.
+    """Old counts of all factors, rescaled by a sample of links.
 
-    chosen: a problem of these links at the factors that are updated, before any update; each: how many links a chosen
-    one stands for, by relation.
+    `chosen`: problem of the sample, before any update; `each`: number of links that one of the sample represents, by
+    relation.
     """
 
     def __init__(self, counts: Mapping[str, Array], chosen: Problem, each: Sequence[float]) -> None:
@@ -151,14 +149,14 @@ class OldCounts:
         self.before = {name: self._total(name) for name in counts}
 
     def now(self, name: str) -> Array:
-        """The old counts of a factor at the newest L."""
+        """Old counts of a factor at the newest L."""
         if not self.before[name]:
             return self.counts[name]
-        held = max(float(self.counts[name].sum()), self.before[name])  # with those of relations that do not follow
+        held = max(float(self.counts[name].sum()), self.before[name])  # includes relations with fixed counts
         return self.counts[name] * (1.0 + (self._total(name) - self.before[name]) / held)
 
     def _total(self, name: str) -> float:
-        """Σ of a factor's counts over all links that the chosen ones stand for."""
+        """Σ of a factor's counts over all links that the sample represents."""
         problem, total = self.chosen, 0.0
         for relation, each in zip(problem.relations, self.each):
             if name in relation.names:

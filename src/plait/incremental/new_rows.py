@@ -1,4 +1,4 @@
-"""New rows as cells of a fit: its names with new ones behind them, and the rows checked as those of the fit were."""
+"""New rows as cells of a fit: names extended by new ones, rows checked as in binding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from plait.data.observation.observed import Rule
 from plait.data.observation.structural_zeros import Tables
 from plait.data.observation.symmetry import mirrored
 from plait.data.sources.arrays import is_array
+from plait.data.sources.coercion import as_table, by_relation
 from plait.data.sources.relation import Relation, as_relation
 from plait.data.sources.tables import TableSource, column_names, is_table
 from plait.data.sparse.csf_index import distinct
@@ -24,27 +25,26 @@ from plait.storage.fitted import Fitted
 if TYPE_CHECKING:
     import polars as pl
 
-
-FEW = 1000  # names
+MAX_PLAIN_NAMES = 1000  # below, Python is faster than starting the threads of polars
 
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """The names of a fit with new ones behind them, by axis and by index; old: how many there were."""
+    """Names of a fit followed by new ones, by axis and by index; `old`: number of old ones."""
 
     entities: Mapping[str, Labels]
     old: Mapping[str, int]
 
     def new(self, index: str) -> int:
-        """How many names of an index are new."""
+        """Number of new names of an index."""
         return len(self.entities[index]) - self.old[index]
 
 
 @dataclass(frozen=True, eq=False)
 class Fresh:
-    """New rows of a relation: listed cells (sorted, each once, by the grown names), their weights (n,), hidden ones.
+    """New rows of a relation: listed cells (sorted, each once, by the extended names), their weights (n,), hidden ones.
 
-    mentioned: by index the rows that any of them names.
+    `mentioned`: rows that any of them names, by index.
     """
 
     relation: str
@@ -55,7 +55,7 @@ class Fresh:
 
 
 def read(fit: Fitted, data: Any, what: str) -> tuple[Extension, dict[str, Fresh]]:
-    """New rows by relation, checked; what: the call, for errors."""
+    """New rows by relation, checked; `what`: the call, for errors."""
     relations = _relations(fit, data, what)
     sources = {
         name: relation.read(name, fit.model.equation(name).indices, fit.known[name].groups)
@@ -70,69 +70,51 @@ def read(fit: Fitted, data: Any, what: str) -> tuple[Extension, dict[str, Fresh]
 
 
 def rule_of(fit: Fitted, name: str, what: str) -> Rule:
-    """How cells of new entities are observed."""
+    """Observation of cells of new entities."""
     rule = fit.known[name].rule
     if rule is None:
         raise ParameterError(
-            f"{what}: the run was saved by an earlier version, which did not keep how {name} is observed.",
-            hint="Fit again, and save that.",
+            f"{what}: the run was saved by an earlier version of Plait, which lacks the observation weights of {name}.",
+            hint="Fit again and save the new run.",
         )
     return rule
 
 
 def _relations(fit: Fitted, data: Any, what: str) -> dict[str, Relation]:
-    if not isinstance(data, Mapping):
-        example = fit.model.relations[0]
-        raise DataError(
-            f"{what}: wanted rows by relation, got {type(data).__name__}.", hint=f"Give a dict, {{{example!r}: rows}}."
-        )
+    data = by_relation(fit.model, data, what)
     for name in data:
         if name not in fit.model.relations:
             raise DataError(
-                f"{what}: there are rows for {quoted(name)}, which is no relation of the model.",
-                hint=f"{suggestion(name, fit.model.relations)}Its relations are {', '.join(fit.model.relations)}.",
+                f"{what}: {quoted(name)} is not a relation of the model.",
+                hint=f"{suggestion(name, fit.model.relations)}The relations are {', '.join(fit.model.relations)}.",
             )
     return {name: _relation(fit, name, given, what) for name, given in data.items()}
 
 
 def _relation(fit: Fitted, name: str, given: Any, what: str) -> Relation:
-    """The rows of a relation, read as those of the fit were."""
+    """Rows of a relation, read with the options of the fit."""
     known = fit.known[name]
     if isinstance(given, Relation):
         relation = given
         _check_alike(fit, name, relation, rule_of(fit, name, what))
-    elif isinstance(given, Mapping) or is_table(given):
-        table = _framed(name, given) if isinstance(given, Mapping) else given
+    elif is_table(table := as_table(given, name)):
         there = column_names(table, name)
         columns = {index: column for index, column in known.columns.items() if column in there}
         relation = Relation(table, columns=columns, value=known.value if known.value in there else None)
     else:
-        relation = as_relation(name, given)
+        relation = as_relation(name, table)
     relation = relation.tabled(fit.model, name)
     if is_array(relation.data):
         raise DataError(
-            "an array does not say which entities are new.",
+            "expected a table, got an array, which has no names of new entities.",
             location=TableLocation(name),
             hint=f"Give a table with the columns {', '.join(fit.model.equation(name).indices)}.",
         )
     return relation
 
 
-def _framed(name: str, columns: Mapping[str, Any]) -> "pl.DataFrame":
-    import polars as pl
-
-    try:
-        return pl.DataFrame(dict(columns))
-    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise DataError(
-            f"the dict is no table: {error}.",
-            location=TableLocation(name),
-            hint="Give each index a list of names, all of one length.",
-        ) from None
-
-
 def _check_alike(fit: Fitted, name: str, relation: Relation, rule: Rule) -> None:
-    """Refuse what is said of new rows and differs from what holds for all others."""
+    """Refuse options of new rows that differ from those of the fit."""
     observed: dict[Any, float] = {"all": 1.0, "listed": 0.0}
     given = {
         "observed": (relation.observed, "all", observed.get(relation.observed, relation.observed) == rule.unlisted),
@@ -144,15 +126,15 @@ def _check_alike(fit: Fitted, name: str, relation: Relation, rule: Rule) -> None
     for option, (value, default, same) in given.items():
         if value != default and not same:
             raise DataError(
-                f"`{option}` is {value!s}, which is not what holds for the fit's own rows.",
+                f"`{option}` is {value!s}, which differs from the data of the fit.",
                 location=TableLocation(name),
                 actual=str(value),
-                hint="Leave it out: new rows are observed as the others are.",
+                hint="Remove it; new rows have the settings of the fit.",
             )
 
 
 def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> Extension:
-    """The names of every axis, with those that only new rows mention behind them in ascending order."""
+    """Names of every axis, followed by those of new rows in ascending order."""
     import polars as pl
 
     labels = dict(fit.entities)
@@ -174,18 +156,23 @@ def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> Extension:
 
 
 def _once(names: "pl.Series") -> "pl.Series":
-    """The names, each once; a few without the threads of polars, which take longer to begin."""
+    """Distinct names; few of them without the threads of polars."""
     import polars as pl
 
-    return names.unique() if len(names) > FEW else pl.Series(list(dict.fromkeys(names.to_list())), dtype=names.dtype)
+    return (
+        names.unique()
+        if len(names) > MAX_PLAIN_NAMES
+        else pl.Series(list(dict.fromkeys(names.to_list())), dtype=names.dtype)
+    )
 
 
 def _cast(new: "pl.Series", labels: Labels, where: TableLocation) -> "pl.Series":
-    """New names in the type of those there are."""
+    """New names in the type of the old ones."""
     kept = widened(new).cast(labels.names.dtype, strict=False)
     if kept.null_count():
         raise DataError(
-            f"{quoted(new.filter(kept.is_null())[0])} is beyond what axis {labels.axis} holds ({labels.names.dtype}).",
+            f"{quoted(new.filter(kept.is_null())[0])} does not fit into the type of axis {labels.axis} "
+            f"({labels.names.dtype}).",
             location=where,
             hint="Use other names for new entities.",
         )
@@ -193,7 +180,7 @@ def _cast(new: "pl.Series", labels: Labels, where: TableLocation) -> "pl.Series"
 
 
 def _fresh(fit: Fitted, growth: Extension, relation: Relation, source: TableSource) -> Fresh:
-    """The rows of a relation by number, checked as `bind` checks those of a fit."""
+    """Row numbers of a relation's rows, checked as in `bind`."""
     name = source.name
     equation, known, rule = fit.model.equation(name), fit.known[name], fit.known[name].rule
     indices, names = equation.indices, growth.entities
@@ -215,20 +202,20 @@ def _fresh(fit: Fitted, growth: Extension, relation: Relation, source: TableSour
 
 
 def _refuse_unlike(entries: Entries) -> None:
-    """Links on disk have one weight, and those beside them have it too."""
+    """Refuse other weights than the single one of links on disk."""
     unlike = np.zeros(0, bool) if entries.weights is None else (entries.weights != 1) & (entries.values > 0)
     if unlike.any():
         entry = int(np.argmax(unlike))
         assert entries.weights is not None
         raise DataError(
-            f"the weight is {entries.weights[entry]:g}, and all links beside blocks on disk weigh the same.",
+            f"the weight is {entries.weights[entry]:g}, but links next to blocks on disk must have equal weights.",
             location=entries.place(entry, getattr(entries.source, "weight_column", None)),
-            hint="Leave the weight out.",
+            hint="Remove the weight.",
         )
 
 
 def _mentioned(fit: Fitted, growth: Extension, source: TableSource) -> dict[str, Rows]:
-    """By index the rows that a source names, at any index of the same axis."""
+    """Rows that a source names, by index, at any index of the same axis."""
     indices = fit.model.equation(source.name).indices
     by_axis: dict[str, list[Rows]] = {}
     for index in indices:
@@ -239,7 +226,7 @@ def _mentioned(fit: Fitted, growth: Extension, source: TableSource) -> dict[str,
 
 
 def _hidden(relation: Relation, source: TableSource, indices: tuple[str, ...], names: Mapping[str, Labels]) -> Tables:
-    """Coordinates of what is missing or put aside by name."""
+    """Coordinates of missing and hidden cells."""
     found: dict[tuple[str, ...], list[Any]] = {}
     tables = (*relation.read_missing(source.name, indices), *relation.read_hidden(source.name, indices))
     for place, labels in tables:

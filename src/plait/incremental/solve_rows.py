@@ -1,10 +1,9 @@
-"""Rows of new entities, solved as a small problem: all known rows are held (docs/math.md, section 13).
+"""Rows of new entities, as a small problem with all known rows fixed (docs/math.md, section 13).
 
-Each row has momentum of its own. After an update took a row from y to x₁, and the one before to x₀, it is
-extrapolated to y' ≈ x₁ (x₁/x₀)^β with β = n/(n + 1), n being its extrapolations in a row (as in
-`inference.acceleration`). Where the update turned back, (log x₁ − log y)·(log x₁ − log x₀) < 0, n starts again at
-0. A row depends on itself alone, so entities may be folded in together or one by one. The last update is a plain
-one.
+Each row has its own momentum. After an update of a row from y to x₁, and the one before to x₀, it is extrapolated to y'
+≈ x₁ (x₁/x₀)^β with β = n/(n + 1), n counting its extrapolations in a row (as in `inference.acceleration`). Where the
+update turned back, (log x₁ − log y)·(log x₁ − log x₀) < 0, n restarts at 0 (adaptive restart, O'Donoghue and Candès,
+2015). A row depends on itself alone, so entities may be folded in together or one by one. The last update is plain.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from plait.incremental.aggregate_rows import AggregatedRows, aggregate, held
 from plait.incremental.new_cells import NewCells, Pattern, check_exposed
 from plait.incremental.new_rows import Extension
 from plait.inference.gamma import FactorState, Prior, point, posterior
-from plait.inference.initialisation import TINIEST
+from plait.inference.initialisation import MIN_POSTERIOR_MEAN
 from plait.inference.nonzeros import Nonzeros
 from plait.inference.problem import Method, Problem
 from plait.inference.relation_sums import RelationData
@@ -34,23 +33,23 @@ from plait.inference.underflow import ImpossibleLinkError
 from plait.model.model import Equation, Occurrence
 from plait.storage.fitted import Fitted
 
-DELAY = 1  # smaller than that of a whole fit: with all else held there is little to sort out
+MOMENTUM_DELAY = 1  # smaller than in a whole fit: with all else fixed, momentum is safe early
 
 
 class RowMomentum:
-    """The momentum of all rows of a problem's free factors."""
+    """Momentum of all rows of a problem's free factors."""
 
     def __init__(self) -> None:
-        self.before: dict[str, tuple[Array, ...]] = {}  # where the last updates ended
-        self.begun: dict[str, tuple[Array, ...]] = {}  # where the next update begins
+        self.before: dict[str, tuple[Array, ...]] = {}  # results of the last updates
+        self.begun: dict[str, tuple[Array, ...]] = {}  # starts of the next updates
         self.streak: dict[str, Array] = {}
 
     def leap(self, problem: Problem, name: str) -> None:
-        """Let the rows of a factor go on, after an update of it."""
+        """Extrapolate the rows of a factor after an update of it."""
         ends = tuple(array.copy() for array in problem.parameters(name))
         if name in self.before:
             streak = self._streak(name, ends)
-            beta = (streak / (streak + DELAY))[:, None]
+            beta = (streak / (streak + MOMENTUM_DELAY))[:, None]
             for now, end, then in zip(problem.parameters(name), ends, self.before[name]):
                 top, bottom = (1 + beta) * end + (1 - beta) * then, (1 - beta) * end + (1 + beta) * then
                 np.multiply(end, np.divide(top, bottom, out=np.ones_like(end), where=bottom > 0), out=now)
@@ -59,7 +58,7 @@ class RowMomentum:
         self.begun[name] = tuple(array.copy() for array in problem.parameters(name))
 
     def _streak(self, name: str, ends: tuple[Array, ...]) -> Array:
-        """How many leaps in a row each row has made, with this one."""
+        """Extrapolations in a row of each row, including this one."""
         old = self.streak.get(name, np.zeros(len(ends[0])))
         ahead = np.zeros(len(ends[0]))
         for end, begin, then in zip(ends, self.begun[name], self.before[name]):
@@ -74,21 +73,21 @@ def _log(x: Array, y: Array) -> Array:
 
 
 class RowPiece(NamedTuple):
-    """The part of a factor with new rows along some of its visible indices."""
+    """Part of a factor with new rows along some of its visible indices."""
 
     factor: str
     pattern: Pattern
 
     @property
     def name(self) -> str:
-        """What it is called in the small problem."""
+        """Its name in the small problem."""
         return f"{self.factor} {''.join('new ' if new else 'old ' for new in self.pattern)}".strip()
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """New rows of one member: the pieces of its factors, their priors, which rows anything is observed of, and what
-    the new cells and rows add to the bound.
+    """New rows of one member: the pieces of its factors, their priors, which rows have data, and the objective of the
+    new cells and rows.
     """
 
     pieces: Mapping[RowPiece, FactorState]
@@ -100,7 +99,7 @@ class Solution:
 def solve(
     fit: Fitted, growth: Extension, blocks: Sequence[NewCells], iterations: int, executor: Executor, what: str
 ) -> Solution:
-    """The rows of all new entities of a member, after some iterations from the prior."""
+    """Rows of all new entities of a member, after some iterations from the prior."""
     state = fit.state
     pieces = pieces_of(fit, growth, what)
     priors = {piece: prior_of(state, piece) for piece in pieces if piece.factor in state.priors}
@@ -128,7 +127,7 @@ def solve(
 
 
 def pieces_of(fit: Fitted, growth: Extension, what: str) -> list[RowPiece]:
-    """All parts of factors that have a new entity."""
+    """All parts of factors with a new entity."""
     found = []
     for name in (name for name in fit.model.factors if name in fit.state.factors):
         visible = fit.model.factor(name).visible
@@ -136,15 +135,15 @@ def pieces_of(fit: Fitted, growth: Extension, what: str) -> list[RowPiece]:
         if any(new) and name not in fit.state.divergences:
             index = visible[new.index(True)]
             raise ParameterError(
-                f"{what}: factor {name} is given, and has no row for {growth.entities[index][growth.old[index]]!r}.",
+                f"{what}: the fixed factor {name} has no row for {growth.entities[index][growth.old[index]]!r}.",
                 location=TableLocation(index),
                 hint="Fit again with a row for every entity.",
             )
         if fit.state.factors[name].layout.pairs is not None and sum(new) > 1:
             raise ParameterError(
-                f"{what}: factor {name} remembers pairs, and entities of both sides are new.",
+                f"{what}: both entities of a link are new, but {name} is a factor over pairs.",
                 location=TableLocation(name),
-                hint=f"Take one side after the other: rows with new {visible[0]} and known {visible[1]} first.",
+                hint=f"Add one side at a time: first rows with new {visible[0]} and known {visible[1]}.",
             )
         patterns = [()] if not visible else _patterns(new)
         found += [RowPiece(name, pattern) for pattern in patterns if any(pattern)]
@@ -159,7 +158,6 @@ def _patterns(new: Sequence[bool]) -> list[Pattern]:
 
 
 def layout_of(fit: Fitted, growth: Extension, piece: RowPiece, blocks: Sequence[NewCells]) -> Layout:
-    """The shape of a piece."""
     whole, factor = fit.state.factors[piece.factor].layout, fit.model.factor(piece.factor)
     sizes = tuple(growth.new(index) if new else growth.old[index] for index, new in zip(factor.visible, piece.pattern))
     ranks = whole.sizes[len(whole.visible) :]
@@ -176,7 +174,7 @@ def _linked(
     sizes: tuple[int, ...],
     blocks: Sequence[NewCells],
 ) -> AnyArray:
-    """The pairs of a piece that occur in links, by its own rows."""
+    """Pairs of a piece that occur in links, by its own rows."""
     found = [np.zeros((0, len(visible)), np.uint32)]
     for block in blocks:
         for use in (o for o in block.equation.occurrences if o.factor == piece.factor):
@@ -188,7 +186,7 @@ def _linked(
 
 
 def prior_of(state: State, piece: RowPiece) -> Prior:
-    """A piece's prior: that of its factor, the average along axes on which rows are new."""
+    """Prior of a piece: that of its factor, averaged along axes with new rows."""
     prior, layout = state.priors[piece.factor], state.factors[piece.factor].layout
     if layout.pairs is not None:
         return prior
@@ -203,7 +201,7 @@ def _averaged(array: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _start(state: State, piece: RowPiece, layout: Layout, prior: Prior | None, method: Method) -> FactorState:
-    """A piece before anything is known of it: as its prior; by points as the average of all other rows."""
+    """A piece at its start: the prior; for points the average of all other rows."""
     if method == "vb":
         assert prior is not None
         A, B = (np.broadcast_to(a, layout.sizes) for a in (prior.concentration, prior.mean))
@@ -215,7 +213,7 @@ def _start(state: State, piece: RowPiece, layout: Layout, prior: Prior | None, m
     else:
         new = tuple(axis for axis, is_new in enumerate(piece.pattern) if is_new)
         average = kept.layout.unpack(kept.mean).mean(axis=new, keepdims=True)
-    whole = np.array(np.broadcast_to(np.maximum(average, TINIEST), layout.sizes))
+    whole = np.array(np.broadcast_to(np.maximum(average, MIN_POSTERIOR_MEAN), layout.sizes))
     if layout.pairs is not None and method == "em":
         whole[len(layout.pairs) :] = 0.0
     return point(layout, layout.pack(whole))
@@ -224,7 +222,7 @@ def _start(state: State, piece: RowPiece, layout: Layout, prior: Prior | None, m
 def _shared_rows(
     state: State, pieces: Sequence[RowPiece], factors: dict[str, FactorState]
 ) -> Callable[[Problem, str], None]:
-    """What puts the rows back that pairs of a known entity share: they are held. Called after each update."""
+    """Function that restores, after each update, the rows that pairs of a known entity share."""
     rows: dict[str, tuple[Array, ...]] = {}
     for piece in pieces:
         whole = state.factors[piece.factor].layout
@@ -256,7 +254,7 @@ def _shared_rows(
 def _part(
     fit: Fitted, growth: Extension, block: NewCells, number: int, factors: dict[str, FactorState]
 ) -> RelationData:
-    """A block as inference needs it; parts of factors that are held join the others."""
+    """A block for inference; fixed parts of factors are added."""
     equation, M = block.equation, block.once
     terms = [[o for o in term.occurrences if o.factor in fit.state.factors] for term in equation.terms]
     at_links = check_exposed(block, growth)
@@ -312,12 +310,12 @@ def _named(factor: FactorState, name: str) -> FactorState:
 
 @contextmanager
 def naming() -> Iterator[None]:
-    """A link that nothing can explain is reported by its relation."""
+    """Context that reports an impossible link by its relation."""
     try:
         yield
     except ImpossibleLinkError as error:
         raise FitError(
-            "the fit gives rate 0 to a link of a new entity: all that it is linked with has factors of 0.",
+            "a link of a new entity has rate 0, because the factors of the other entities are 0.",
             location=TableLocation(error.relation),
-            hint="Fit by VB, whose factors are never 0, or leave the link out.",
+            hint='Fit with `method="vb"`, whose factors are positive, or remove the link.',
         ) from None

@@ -1,4 +1,6 @@
-"""`fit.update`: new links learnt without the old data, whose counts the posterior holds (docs/math.md, section 13)."""
+"""Update with new links: `fit.update`, without the old data, whose counts the posterior holds
+(docs/math.md, section 13).
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -36,6 +38,7 @@ from plait.inference.relation_sums import RelationData
 from plait.inference.state import FactorSnapshot, MomentumState, Reason, Record, State, Stop
 from plait.likelihood import Likelihood
 from plait.model.model import Equation, Model
+from plait.rendering.formatting import plural
 from plait.storage.fitted import Fitted, Member, Origin
 
 Fit = TypeVar("Fit", bound=Fitted)
@@ -44,7 +47,7 @@ WHAT = "update"
 
 
 def update(fit: Fit, data: Any, *, iterations: int = 5) -> Fit:
-    """The fit that has learnt new links; see `Fit.update`."""
+    """The fit updated with new links; see `Fit.update`."""
     check(fit, iterations, WHAT)
     _refuse(fit)
     growth, fresh = read(fit, data, WHAT)
@@ -60,7 +63,9 @@ def update(fit: Fit, data: Any, *, iterations: int = 5) -> Fit:
         fit.model, fit.method, fit.seed, growth.entities, fit.likelihood, exposures, known, settings,
         mark_of(fit, growth, fresh), grown_titles(fit.titles, growth.entities),
     )  # fmt: skip
-    stop = Stop(Reason.MAX_ITER, f"updated by {iterations} iterations over new links, after: {fit.stop.sentence}")
+    stop = Stop(
+        Reason.MAX_ITER, f"updated with new links by {plural(iterations, 'iteration')}; before: {fit.stop.sentence}"
+    )
     executor, forest = Threads(fit.settings.get("threads")), CSFCache()
     members = [
         Member(m.seed, _learnt(m, growth, blocks, known, links, exposures, settled, iterations, executor, forest), stop)
@@ -70,20 +75,20 @@ def update(fit: Fit, data: Any, *, iterations: int = 5) -> Fit:
 
 
 def _refuse(fit: Fitted) -> None:
-    """Refuse fits whose posteriors do not hold the counts of what they were made from."""
+    """Refuse fits whose posteriors do not hold the counts of their data."""
     if fit.settings.get("bootstrap") and len(fit.members) > 1:
         raise ParameterError(
-            f"{WHAT}: the links of the members were reweighed at random, and the weights are not kept.",
-            hint="Fit again with the new links; new entities can be folded in.",
+            f"{WHAT}: the fit is a bootstrap ensemble, whose link weights are not stored.",
+            hint="Fit again with the new links, or add new entities with `fold_in`.",
         )
     for member in fit.members:
         state = member.state
         never = [name for name in state.divergences if name not in state.exposed]
-        if never or state.trail.extrapolated:
-            why = f"{never[0]} was never updated" if never else "it was stopped in the midst of a leap"
+        if never or state.momentum.extrapolated:
+            why = f"{never[0]} was never updated" if never else "it stopped during an extrapolation"
             raise ParameterError(
-                f"{WHAT}: the fit does not hold the counts of its data, for {why}.",
-                hint="Let it go on for a sweep first: `init=fit`.",
+                f"{WHAT}: the fit has no expected counts: {why}.",
+                hint="Continue it for one sweep with `init=fit`.",
             )
     for name in fit.known:
         rule_of(fit, name, WHAT)
@@ -94,7 +99,7 @@ def _learnt(
     links: Mapping[str, LinkArrays], exposures: Exposures, settled: Mapping[str, int],
     iterations: int, executor: Executor, forest: CSFCache,
 ) -> State:  # fmt: skip
-    """The state of a member after some iterations over links that it has not learnt."""
+    """State of a member after some iterations over its new links."""
     began, model, method = time.perf_counter(), fit.model, cast(Method, fit.method)
     counts = old_counts(fit, settled, executor)
     state = fit.state
@@ -126,19 +131,19 @@ def _learnt(
 
 
 def _bound(whole: Problem, problem: Problem) -> float:
-    """The bound of all links together, at the state that a problem has reached."""
+    """Objective of all links together, at the state of a problem."""
     whole.rates, whole.divergences = problem.rates, problem.divergences
     return whole.objective([whole.relation_counts(relation, (), bound=True) for relation in whole.relations])
 
 
 def _whole(fit: Fitted, equation: Equation, known: Known, exposures: Exposures) -> list[RelationData]:
-    """All links of a relation for their share of the bound, part by part, without M, which is measured already."""
+    """All links of a relation for their share of the objective, part by part, without M, which is already included."""
     nothing = Weights(equation.indices, known.shape, ())
     return [_part(fit, equation, known, links.with_link_weights(), exposures, nothing) for links in known.links.parts]
 
 
 def _of_sums(likelihood: Likelihood, known: Known, state: Mapping[str, float]) -> float:
-    """What the bound has by values of cells that add up, where they were counted part by part."""
+    """Contribution to the objective of cells whose values add up, which were counted part by part."""
     first, *others = known.links.parts
     total = 0.0
     for cells, more, weights in (part.read(first.contain) for part in others):
@@ -150,7 +155,7 @@ def _of_sums(likelihood: Likelihood, known: Known, state: Mapping[str, float]) -
 
 
 def with_counts(counted: Sequence[ExpectedCounts], name: str, old: Array) -> list[ExpectedCounts]:
-    """The counts of new links, with those that a factor has of the old ones beside them."""
+    """Counts of new links, with a factor's counts of old ones added."""
     first = next(n for n, own in enumerate(counted) if name in own.gradients)
     beside = counted[first].extras.get(name)
     extras = {**counted[first].extras, name: old if beside is None else old + beside}
@@ -161,7 +166,7 @@ def _rescale_counts(
     fit: Fitted, problem: Problem, counts: Mapping[str, Array], known: Mapping[str, Known], exposures: Exposures,
     settled: Mapping[str, int],
 ) -> OldCounts:  # fmt: skip
-    """The old counts, which follow the rates of relations whose events are not their values."""
+    """Old counts, rescaled in relations whose events are not their values."""
     parts, each = [], []
     for equation in (e for e in fit.model.equations if fit.likelihood[e.relation].true_scale):
         name = equation.relation
@@ -182,7 +187,7 @@ def _rescale_counts(
 
 
 def old_counts(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dict[str, Array]:
-    """The counts that each factor was made with, as stored; 0 for entities that were folded in."""
+    """Counts of the data in each factor, as stored; 0 for entities that were folded in."""
     found, state = {}, fit.state
     points = _exposed(fit, settled, executor) if fit.method != "vb" else {}
     for name in state.divergences:
@@ -204,7 +209,7 @@ def old_counts(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> d
 
 
 def _settled_rows(model: Model, layout: Layout, name: str, settled: Mapping[str, int]) -> NDArray[np.bool_]:
-    """Which stored rows of a factor are of entities that it has learnt from; rows that pairs share have no counts."""
+    """Stored rows of a factor whose entities it has learnt from; shared rows of pairs have no counts."""
     visible = model.factor(name).visible
     if layout.pairs is not None:
         coords = cast(Pairs, layout.pairs).coords
@@ -216,7 +221,7 @@ def _settled_rows(model: Model, layout: Layout, name: str, settled: Mapping[str,
 
 
 def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dict[str, Array]:
-    """The exposures of all factors by what they have learnt from, at their present means."""
+    """Exposures of all factors by their data, at their present means."""
     model = fit.model
     parts = []
     for equation in model.equations:
@@ -246,7 +251,7 @@ def _held(equation: Equation, known: Known, links: LinkArrays) -> Links:
 def _part(
     fit: Fitted, equation: Equation, known: Known, links: Links, exposures: Exposures, M: Weights | None = None
 ) -> RelationData:
-    """A relation as inference needs it, with some of its links and all that is observed."""
+    """A relation for inference, with some of its links and all observations."""
     name = equation.relation
     given = tuple(exposures.of(name, n) for n in range(len(equation.terms)))
     once = each_once(known.observed if M is None else M, known.groups)
@@ -262,9 +267,9 @@ def _part(
 def _with_pairs(
     model: Model, state: State, before: State, links: Mapping[str, LinkArrays], counts: Mapping[str, Array]
 ) -> tuple[State, dict[str, Array]]:
-    """Rows for pairs that links name now, and counts of all rows: new ones have none.
+    """Rows for pairs that new links name, and counts of all rows, 0 for new ones.
 
-    A pair without a row of its own begins with the one that it shared.
+    A pair without a row of its own starts with its shared row.
     """
     factors, exposed, found = dict(state.factors), dict(state.exposed), {}
     for name, N in counts.items():
@@ -296,7 +301,7 @@ def _placed(N: Array, then: Layout, now: Layout) -> Array:
 
 
 def _more_pairs(model: Model, name: str, pairs: Pairs, links: Mapping[str, LinkArrays]) -> Pairs:
-    """The pairs of a factor with those that links name."""
+    """Pairs of a factor with those of new links."""
     coords = [pairs.coords]
     for equation in model.equations:
         for use in (o for o in equation.occurrences if o.factor == name):

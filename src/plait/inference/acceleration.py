@@ -1,19 +1,17 @@
-"""How long a fit waits: for EM to sort components out before VB begins, and for VB to settle before priors adapt.
+"""Acceleration: extrapolation with momentum, and early ends of the warm-up and of the wait before priors adapt.
 
-The sweeps that are allotted to both (`loop`) are what little data need. Of much data a dozen sweeps sort
-components out, and the others change next to nothing; with `accelerate=True` these are not waited for. What decides is
-the history alone, so that a fit which is taken up goes on as if it had not been left.
+After a sweep, the parameters x (C and D of a posterior, Z of a point) move on in the direction of the last two sweeps.
+With x₀ after the previous sweep and x₁ after this one, entry by entry,
 
-Momentum: after a sweep, go on a little in the direction in which the last two sweeps went.
+    y = x₁ · ((1+β) x₁ + (1−β) x₀) / ((1−β) x₁ + (1+β) x₀)        ≈ x₁ · (x₁/x₀)^β,   β = n/(n + 3)
 
-A sweep takes the parameters x (C and D of every posterior; Z of a point) from where they are to x₁. Where the sweep
-before came to x₀, entry by entry, and so that nothing can become negative,
+where n counts the extrapolations accepted in a row. This is Nesterov's momentum (1983) on logarithms; the Padé
+approximant of the power keeps y positive. An extrapolation is kept if its objective is not below that before the sweep.
+Otherwise it is rolled back and n is halved. An accepted one costs a pass over rows only: the next sweep needs its
+counts anyway.
 
-    y = x₁ · ((1+β) x₁ + (1−β) x₀) / ((1−β) x₁ + (1+β) x₀)        ≈ x₁ · (x₁/x₀)^β,   β = n/(n + 3),
-
-n being the leaps in a row (Nesterov's momentum on the logarithms, the power by its Padé approximant). Any y is a
-posterior, so its bound is one: the leap stands if that is not below the bound before the sweep, else it is undone and n
-is halved. An accepted leap costs the rows only, for its counts are those that the next sweep needs.
+On large data a dozen sweeps separate the components. With `accelerate=True` the loop then ends the warm-up and the wait
+before priors adapt. Both decisions depend on the history alone, so a resumed fit takes the same ones.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,27 +25,31 @@ from plait.inference.row_kernels import extrapolate
 from plait.inference.state import MomentumState, Record
 from plait.tuning import TUNING
 
-FLAT = 1e-4  # of the bound that a sweep changes it by where there is nothing to wait for; little data never get there
-ROSE = 1e-3  # and that an earlier one must have: a start that is still at rest is flat, too
-ROUGH = 5  # sweeps of a random start that change much whatever comes of it
-SETTLE = 5  # sweeps of VB before it can be told
+MAX_FLAT_CHANGE = 1e-4  # relative change of the objective per sweep; fits of small data do not get below it early
+MIN_EARLIER_CHANGE = 1e-3  # that an earlier sweep must have had: the first sweeps of a random start are flat, too
+MIN_WARMUP_SWEEPS = 5  # the first sweeps of a random start change much in any case
+MIN_VB_SWEEPS = 5  # the first sweeps of VB follow the end of the warm-up
 
 
-def warm(history: Sequence[Record]) -> bool:
-    """Whether EM has sorted components out: it rose, and does so no more."""
-    return history[-1].change < FLAT and any(record.change > ROSE for record in history[ROUGH:])
+def has_warmed_up(history: Sequence[Record]) -> bool:
+    """Whether EM has separated the components: the objective has risen and is flat now."""
+    return history[-1].change < MAX_FLAT_CHANGE and any(
+        record.change > MIN_EARLIER_CHANGE for record in history[MIN_WARMUP_SWEEPS:]
+    )
 
 
-def settled(history: Sequence[Record]) -> bool:
-    """Whether VB has come to rest, at its last sweep or before, after a warm-up that ended early."""
+def has_converged_early(history: Sequence[Record]) -> bool:
+    """Whether VB was flat at any sweep so far, after a warm-up that ended early."""
     before = [record.sweep for record in history if record.warm_up]
     early = bool(before) and before[-1] < -1
-    return early and any(record.change < FLAT for record in history[len(before) :] if record.sweep >= SETTLE)
+    return early and any(
+        record.change < MAX_FLAT_CHANGE for record in history[len(before) :] if record.sweep >= MIN_VB_SWEEPS
+    )
 
 
 # Sweeps before the first extrapolation, unless the fit has converged after its warm-up: while components still change,
 # momentum leads to poorer optima.
-WARM_UP = 20
+MIN_MOMENTUM_SWEEPS = 20
 
 
 def _work(*arguments: Any) -> Callable[[int, int], float]:
@@ -59,55 +61,57 @@ def _work(*arguments: Any) -> Callable[[int, int], float]:
 
 
 class Momentum:
-    """The leaps of one fit. Holds one copy of the free factors' parameters: as they were after the last sweep."""
+    """Extrapolations of one fit, with one copy of the parameters of the free factors: those after the last sweep."""
 
-    def __init__(self, trail: MomentumState) -> None:
-        self.n_accepted, self.extrapolated = trail.n_accepted, trail.extrapolated
-        self.before = {name: [array.copy() for array in arrays] for name, arrays in trail.before.items()}
+    def __init__(self, state: MomentumState) -> None:
+        self.n_accepted, self.extrapolated = state.n_accepted, state.extrapolated
+        self.before = {name: [array.copy() for array in arrays] for name, arrays in state.before.items()}
 
     @property
-    def trail(self) -> MomentumState:
-        """What the next leap needs; the arrays are not copied."""
+    def state(self) -> MomentumState:
+        """State for a checkpoint; arrays are not copied."""
         return MomentumState(
             self.n_accepted, self.extrapolated, {name: tuple(arrays) for name, arrays in self.before.items()}
         )
 
-    def forget(self) -> None:
-        """Begin anew: the problem has another shape."""
+    def reset(self) -> None:
+        """Start again after the shape of the problem has changed."""
         self.n_accepted, self.before = 1, {}
 
     def count(self, problem: Problem, history: Sequence[Record], tol: float, sweeps: int) -> Sequence[ExpectedCounts]:
-        """Leap from the end of a sweep, and count there; if the bound is below the last one, go back and count.
+        """Extrapolate after a sweep and count there; if the objective falls, roll back and count.
 
-        A sweep that follows a change below tol stays plain: only such a one can tell that the fit has converged. So
-        does the last one: what holds at the end of a sweep (EM: expected totals are those of the data) holds of a fit.
+        There is no extrapolation after a change below `tol`, since only a plain sweep shows convergence, nor after the
+        last sweep: the end of a plain sweep has properties that a fit must have (EM: expected totals equal those of the
+        data).
         """
         self.extrapolated = False
-        if self._rests(history, tol, sweeps):
-            if history[-1].sweep >= WARM_UP - 1 or settled(history):
-                self._remember(problem)
+        if self._is_plain(history, tol, sweeps):
+            if history[-1].sweep >= MIN_MOMENTUM_SWEEPS - 1 or has_converged_early(history):
+                self._snapshot(problem)
                 self.n_accepted = max(self.n_accepted, 1)
             return problem.expected_counts()
         rates, divergences = list(problem.rates), dict(problem.divergences)
-        self._leap(problem)
+        self._extrapolate(problem)
         problem.cache_exposures()
         counted = problem.expected_counts()
-        if problem.objective(counted) >= history[-1].objective:  # a bound that is not a number is refused too
+        if problem.objective(counted) >= history[-1].objective:  # False for NaN
             self.n_accepted, self.extrapolated = self.n_accepted + 1, True
             return counted
         self.n_accepted //= 2
-        self._return(problem)
+        self._rollback(problem)
         problem.rates, problem.divergences = rates, divergences
         return problem.expected_counts()
 
-    def _rests(self, history: Sequence[Record], tol: float, sweeps: int) -> bool:
-        """Whether a sweep stays plain."""
+    def _is_plain(self, history: Sequence[Record], tol: float, sweeps: int) -> bool:
         last = history[-1]
-        early = last.change > TUNING.max_momentum_change or not (last.sweep >= WARM_UP or settled(history))
+        early = last.change > TUNING.max_momentum_change or not (
+            last.sweep >= MIN_MOMENTUM_SWEEPS or has_converged_early(history)
+        )
         ending = abs(last.change) < tol or last.sweep + 1 >= sweeps
         return early or ending or not self.n_accepted or not self.before
 
-    def _remember(self, problem: Problem) -> None:
+    def _snapshot(self, problem: Problem) -> None:
         for name in problem.free:
             arrays = problem.parameters(name)
             if name not in self.before:
@@ -115,17 +119,17 @@ class Momentum:
             for kept, array in zip(self.before[name], arrays):
                 np.copyto(kept, array)
 
-    def _leap(self, problem: Problem) -> None:
+    def _extrapolate(self, problem: Problem) -> None:
         beta = self.n_accepted / (self.n_accepted + TUNING.momentum_delay)
         for name in problem.free:
-            if name not in problem.exposed:  # it waits for its turn
+            if name not in problem.exposed:  # it joins later
                 continue
-            moves = problem.exposed[name].copy()  # what nothing was observed of keeps its prior
+            moves = problem.exposed[name].copy()  # rows without data keep their prior
             for now, before in zip(problem.parameters(name), self.before[name]):
                 problem.executor.rows(_work(beta, moves, now, before), *now.shape)
             problem.place(name)
 
-    def _return(self, problem: Problem) -> None:
+    def _rollback(self, problem: Problem) -> None:
         for name in problem.free:
             for now, before in zip(problem.parameters(name), self.before[name]):
                 np.copyto(now, before)

@@ -1,9 +1,10 @@
-"""What popularity alone explains: a lower bound of the bound of the same model with every latent index of size 1.
+"""Popularity baseline: the objective of the same model with every latent index of size 1, for the warning
+`BelowBaselineWarning`.
 
-For relations of a single term with every factor once. Every factor is then a vector over its visible indices, whose
-counts are the sums of its links, once for all; only the exposures are computed, by the fit's own sums with all
-components but the first at 0. Any state of the smaller model is below its optimum, and where counts are not known one
-event a link is a lower bound too, so what comes out is never too high.
+It holds for relations of a single term with every factor once. Each factor is then a vector over its visible indices,
+and its counts are sums of links that do not change. Only exposures are computed, by the sums of the fit with all
+components but the first at 0. Any state of the smaller model is below its optimum, and where counts are unknown one
+event per link is a lower bound too, so the result is never too high.
 """
 
 import math
@@ -15,7 +16,7 @@ from scipy.special import gammaln, psi
 
 from plait._typing import Array
 from plait.codegen.layout import Layout
-from plait.inference.empirical_bayes import SMALLEST, solve_concentration
+from plait.inference.empirical_bayes import MIN_GROUP_ENTRIES, solve_concentration
 from plait.inference.gamma import FactorState, Prior
 from plait.inference.loop import Outcome
 from plait.inference.nonzeros import Nonzeros
@@ -23,15 +24,15 @@ from plait.inference.problem import Method, Problem
 from plait.inference.relation_sums import RelationSums
 from plait.inference.state import Reason, State
 
-FRESH = -2  # a version that no factor of a fit has; those of later sweeps are below
-LOW = -600.0  # log λ at which a link is one event
+FIRST_VERSION = -2  # no factor of a fit has it; later sweeps count down
+LOG_TINY_RATE = -600.0  # log λ so small that a link is one event
 MIN_COMPARED_LINKS = 100  # a fit of fewer links is not compared
 MIN_COMPARED_SWEEPS = 100  # a fit that has not converged is compared after this many sweeps
-SWEEPS, WITH_TABLES = 25, 4  # how many are made; fewer where exposures take a pass over listed cells
+MAX_SWEEPS, MAX_SWEEPS_WITH_TABLES = 25, 4  # fewer where exposures take a pass over listed cells
 
 
-class Popularity:
-    """The rank-one model of a problem, its factors as vectors (rows,): E and log L, and −KL of each."""
+class BaselineModel:
+    """Rank-one model of a problem; factors are vectors (n_rows,): E, log L and −KL."""
 
     def __init__(self, problem: Problem, method: Method, state: State, adapted: Collection[str]) -> None:
         self.problem, self.method, self.adapted = problem, method, adapted
@@ -43,23 +44,23 @@ class Popularity:
         self.counts = {name: self._count(name, layouts[name].rows) for name in problem.free}
         start = {name: np.full(layout.rows, self._scale()) for name, layout in layouts.items()}
         self.means, self.logs, self.divergences = start, dict[str, Array](), dict[str, float]()
-        self.factors = {name: _factor(problem.factors[name], mean, FRESH) for name, mean in start.items()}
+        self.factors = {name: _factor(problem.factors[name], mean, FIRST_VERSION) for name, mean in start.items()}
 
     def _count(self, name: str, rows: int) -> Array:
-        """Σ M X of every row of a factor, over all relations."""
+        """Σ M X of each row of a factor, over all relations, (n_rows,)."""
         return sum((sums[name] for sums in self.marginals if name in sums), np.zeros(rows))
 
     def _scale(self) -> float:
-        """The mean of every factor at which the first relation has the total that it should."""
+        """Mean of every factor at which the first relation has the total of its data."""
         part, sums = self.relations[0].part, self.marginals[0]
         weight, total = part.weights[0].total(), float(next(iter(sums.values())).sum())
         return (total / weight) ** (1.0 / len(sums)) if total > 0 and weight > 0 else 1.0
 
     def sweep(self, *, adapt: bool) -> None:
-        """Update every factor once; adapt: their priors before."""
+        """Update every factor once; `adapt` updates its prior first."""
         for name in self.problem.free:
             if adapt and name in self.adapted:
-                self.priors[name] = self._adapted(name)
+                self.priors[name] = self._adapt_prior(name)
             exposure = sum((self._exposure(r, name) for r in self.relations if name in r.names), np.zeros(1))
             self._update(name, exposure)
             self.factors[name] = _factor(self.problem.factors[name], self.means[name], self.factors[name].version - 1)
@@ -67,10 +68,10 @@ class Popularity:
     def _exposure(self, relation: RelationSums, name: str) -> Array:
         return np.asarray(relation.terms[0].exposed(name, self.factors)[:, 0], np.float64)
 
-    def _adapted(self, name: str) -> tuple[Array, Array]:
-        """One prior for a whole factor, as in `plait.inference.empirical_bayes`."""
+    def _adapt_prior(self, name: str) -> tuple[Array, Array]:
+        """One prior for the whole factor, as in `plait.inference.empirical_bayes`."""
         A, mean = self.priors[name][0].mean(keepdims=True), self.means[name].mean(keepdims=True)
-        if len(self.means[name]) >= SMALLEST:
+        if len(self.means[name]) >= MIN_GROUP_ENTRIES:
             A = solve_concentration(np.log(mean) - self.logs[name].mean(keepdims=True), A)
         return A, mean
 
@@ -87,77 +88,73 @@ class Popularity:
         kl = (C - A) * psi(C) - gammaln(C) + gammaln(A) - A * np.log(D * A / B) + C * (D * A / B - 1.0)
         self.divergences[name] = -float(kl.sum())
 
-    def bound(self) -> float:
-        """𝓑 of the rank-one model as it stands (EM: log-likelihood)."""
+    def objective(self) -> float:
         total = sum(self.divergences.values())
         for relation, sums in zip(self.relations, self.marginals):
             name = next(reversed(sums))
             total += self._constant(relation) - float(np.sum(self.means[name] * self._exposure(relation, name)))
             total += sum(float(n[n > 0] @ self.logs[other][n > 0]) for other, n in sums.items())
         for relation in self.problem.relations:
-            if not relation.names:  # nothing unknown in it
+            if not relation.names:  # all its factors are given
                 total += self.problem.relation_counts(relation, (), bound=True).value - relation.rate({})
         return total
 
     def _constant(self, relation: RelationSums) -> float:
-        """What F has besides the logarithms of the factors; where counts are not known, if each link is one event."""
+        """Terms of F without factors; where counts are unknown, one event per link."""
         counts, likelihood = relation.counts, relation.part.likelihood
         assert counts is not None
         state = self.likelihood_params.get(relation.part.name, {})
         if not likelihood.true_scale:
             return counts.constant(state)
         _, values, weights, (exposure,) = cast(Nonzeros, relation.part.nonzeros)
-        low = np.full(len(values), LOW)
+        low = np.full(len(values), LOG_TINY_RATE)
         own = likelihood.expect(values, low, state)[1] - low + (0.0 if exposure is None else np.log(exposure))
         return counts.constant(state) + float(weights @ own)
 
 
-def popularity_bound(problem: Problem, method: Method, state: State, adapted: Collection[str]) -> float:
-    """The bound that the model without latent indices reaches, or a little less.
+def baseline_objective(problem: Problem, method: Method, state: State, adapted: Collection[str]) -> float:
+    """A lower bound of the objective of the rank-one model.
 
-    method: of the fit, whose problem may have begun as one of EM; state: how it ended, for its priors; adapted: factors
-    whose priors are.
+    `method` is that of the fit, whose problem may have started as one of EM; `state` is its final state; `adapted`
+    names the factors whose priors adapt.
     """
-    model = Popularity(problem, method, state, adapted)
+    model = BaselineModel(problem, method, state, adapted)
     tables = any(relation.tables for relation in model.relations)
-    for number in range(WITH_TABLES if tables else SWEEPS):
+    for number in range(MAX_SWEEPS_WITH_TABLES if tables else MAX_SWEEPS):
         model.sweep(adapt=number > 0)
-    return model.bound()
+    return model.objective()
 
 
 def _first(layout: Layout, prior: Prior) -> tuple[Array, Array]:
-    """A and B of the first component, (rows,) or (1,)."""
+    """A and B of the first component, (n_rows,) or (1,)."""
     return layout.spread(prior.concentration)[:, 0], layout.spread(prior.mean)[:, 0]
 
 
 def _factor(like: FactorState, mean: Array, version: int) -> FactorState:
-    """A factor of which exposures can be taken: its first component is the mean, all others are 0."""
+    """A factor with the mean as its first component and 0 in all others."""
     stored = np.zeros_like(like.exp_mean_log)
     stored[:, 0] = mean
     return FactorState(like.layout, (stored,), stored, stored, like.shift, version)
 
 
-def popularity_alone(
+def compare_with_baseline(
     problem: Problem, method: Method, outcome: Outcome, adapted: Collection[str]
 ) -> dict[str, float] | None:
-    """The bound that popularity reaches, beside that of the fit; None where the two do not compare.
-
-    The problem may have begun as one of EM.
-    """
-    if method == "map" or not _comparable(problem) or not _ended(outcome):
+    """Objectives of the baseline and of the fit; None where they are not comparable."""
+    if method == "map" or not _is_comparable(problem) or not _has_ended(outcome):
         return None
-    alone = popularity_bound(problem, method, outcome.state, adapted)
+    alone = baseline_objective(problem, method, outcome.state, adapted)
     return {"baseline": float(alone), "objective": float(outcome.state.history[-1].objective)}
 
 
-def _ended(outcome: Outcome) -> bool:
+def _has_ended(outcome: Outcome) -> bool:
     return outcome.stop.reason == Reason.CONVERGED or outcome.state.history[-1].sweep >= MIN_COMPARED_SWEEPS
 
 
-def _comparable(problem: Problem) -> bool:
-    """Whether there is a smaller model to compare with: latent indices, none in a given factor; and enough data.
+def _is_comparable(problem: Problem) -> bool:
+    """Whether the model has latent indices, none of them in a given factor, and enough data.
 
-    Only a product of different factors is compared: of others the counts are not those of their links.
+    Only products of different factors are compared: elsewhere the counts are not those of the links.
     """
     if any(len(r.terms) > 1 or max(r.terms[0].uses.values(), default=1) > 1 for r in problem.relations):
         return False

@@ -1,7 +1,8 @@
-"""A new prior from the posterior (empirical Bayes), tied over groups of a factor's entries, and the gauge of its scale.
+"""Empirical Bayes: priors tied over groups of a factor's entries, updated from the posterior; and a normal form of
+scales.
 
-With E and log L averaged over a group:  B = mean(E),  and A solves  log A − ψ(A) = log B − mean(log L).
-Each raises the bound. All arrays here are *inside* (visible indices, then latent ones).
+With E and log L averaged over a group, B = mean(E), and A solves log A − ψ(A) = log B − mean(log L) (docs/math.md,
+section 4). Each update raises the ELBO. All arrays have the inside shape: visible indices, then latent ones.
 """
 
 import math
@@ -17,33 +18,33 @@ from plait.inference.gamma import FactorState, Prior, RowSumKind, latent, sum_ov
 from plait.inference.problem import Problem
 from plait.jit import exact_kernel, log_minus_digamma
 
-SMALLEST = 8  # a group of fewer entries adapts its mean only: one of a single entry would push A up without end
-LOWEST, HIGHEST = 1e-3, 1e4
+MIN_GROUP_ENTRIES = 8  # smaller groups adapt their mean only: with one entry A would grow without limit
+MIN_CONCENTRATION, MAX_CONCENTRATION = 1e-3, 1e4
 RANK_ONE = "rank-one"  # the tying B(entity, component) = b · c
-HOLD = 20  # sweeps for which rank-one means adapt alone: with them, concentrations would settle on how sharp EM is
-FEWEST = 2.0  # links that a row must have for a level of its own: one without any would be pressed to nothing
+RANK_ONE_MEAN_SWEEPS = 20  # sweeps of rank-one means alone: earlier, concentrations would fit the sharp points of EM
+MIN_ROW_LINKS = 2.0  # rows of fewer links share one level: one without links would go to 0
 
 
 def tied_indices(adapt: str | Sequence[str], layout: Layout) -> tuple[str, ...] | None:
-    """The indices by whose values priors differ; None for rank-one means."""
+    """Indices by whose values the priors differ; None for rank-one means."""
     words: dict[str, tuple[str, ...]] = {"factor": (), "component": layout.latent, "entity": layout.visible}
     if isinstance(adapt, str):
         return None if adapt == RANK_ONE else words[adapt]
     return tuple(adapt)
 
 
-def settled(ties: Mapping[str, str | Sequence[str]], after: int) -> int:
-    """The sweep from which everything in `ties` adapts, where means do after some sweep."""
-    return after + (HOLD if RANK_ONE in ties.values() else 0)
+def full_adaptation_sweep(ties: Mapping[str, str | Sequence[str]], after: int) -> int:
+    """The sweep from which on means and concentrations adapt; `after`: the first sweep of the means."""
+    return after + (RANK_ONE_MEAN_SWEEPS if RANK_ONE in ties.values() else 0)
 
 
 def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]], *, hold: bool = False) -> None:
-    """New priors for the factors named in `ties`, in place; hold: where means are rank-one, the means only."""
+    """Update the priors of the factors in `ties`, in place; `hold` keeps the concentrations of rank-one priors."""
     for name, tie in ties.items():
         factor = problem.factors[name]
         groups = tied_indices(tie, factor.layout)
         if groups is None:
-            few = problem.links(name) < FEWEST
+            few = problem.links(name) < MIN_ROW_LINKS
             problem.priors[name] = _rank_one(factor, problem.priors[name], problem.exposed[name], few, hold=hold)
         else:
             problem.priors[name] = _grouped(
@@ -54,7 +55,7 @@ def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]], *, hold: bo
 def _grouped(
     factor: FactorState, old: Prior, groups: tuple[str, ...], exposed: NDArray[np.bool_], executor: Executor
 ) -> Prior:
-    """One prior a group, from its entries that data speak of: the others only echo the prior."""
+    """One prior per group, from its entries that have data."""
     layout = factor.layout
     axes = tuple(n for n, index in enumerate(layout.inside) if index not in groups)
     tied = _tied(old.concentration, axes)
@@ -62,13 +63,13 @@ def _grouped(
     counts = _counts(layout, weights, axes)
     if not counts.any():
         return old
-    if tied is None:  # the user's concentrations differ within a group: they stay, and weigh its mean
+    if tied is None:  # given concentrations differ within a group: keep them, as weights of its mean
         weight = np.broadcast_to(old.concentration, layout.sizes) * _by_row(layout, weights)
         total = (weight * layout.unpack(factor.mean)).sum(axis=axes, keepdims=True)
         return Prior(old.concentration, _fill(total, weight.sum(axis=axes, keepdims=True)))
     mean = _fill(_total(factor, "mean", axes, weights, executor), counts)
     concentration = np.array(np.broadcast_to(tied, mean.shape))
-    adapts = np.broadcast_to(counts >= SMALLEST, mean.shape)
+    adapts = np.broadcast_to(counts >= MIN_GROUP_ENTRIES, mean.shape)
     if adapts.any():
         log_mean = _fill(_total(factor, "log_geomean", axes, weights, executor), counts)
         solved = np.where(adapts, solve_concentration(np.log(mean) - log_mean, concentration), concentration)
@@ -78,19 +79,19 @@ def _grouped(
 
 
 def _by_row(layout: Layout, weights: Array | NDArray[np.bool_]) -> Array | NDArray[np.bool_]:
-    """How often rows count, or whether, broadcastable to the inside shape."""
+    """Weights of rows, broadcastable to the inside shape."""
     return weights.reshape(layout.sizes[: len(layout.visible)] + (1,) * len(layout.latent))
 
 
 def _counts(layout: Layout, weights: Array | NDArray[np.bool_], axes: tuple[int, ...]) -> Array | NDArray[np.int64]:
-    """How many entries of each group data speak of; broadcastable to the groups."""
+    """Number of entries with data in each group, broadcastable to the groups."""
     visible = tuple(n for n in axes if n < len(layout.visible))
     columns = math.prod(layout.sizes[n] for n in axes if n not in visible)
     return np.asarray(_by_row(layout, weights).sum(axis=visible, keepdims=True) * columns)
 
 
 def _fill(totals: Array, counts: Array | NDArray[np.int64]) -> Array:
-    """Means of groups; one that nothing was observed of takes the average of the others."""
+    """Means of groups; a group without data takes the average of the others."""
     seen = np.broadcast_to(counts > 0, totals.shape)
     means = totals / np.where(counts > 0, counts, 1)
     return means if seen.all() else np.where(seen, means, means[seen].mean())
@@ -103,7 +104,7 @@ def _total(
     weights: Array | NDArray[np.bool_],
     executor: Executor,
 ) -> Array:
-    """E or log L of the rows that data speak of, as often as they count, summed over some axes."""
+    """Weighted sums of E or log L over some axes, of rows with data."""
     layout, visible = factor.layout, len(factor.layout.visible)
     if axes[:visible] != tuple(range(visible)):
         inside, rows = layout.unpack(getattr(factor, name)), _by_row(layout, weights)
@@ -116,7 +117,7 @@ def _total(
 
 
 def _tied(concentration: Array, axes: tuple[int, ...]) -> Array | None:
-    """The concentration of each group, if it is the same for all of a group's entries."""
+    """Concentration of each group; None if it differs within a group."""
     if concentration.size == 1:
         return concentration
     low, high = (extreme(concentration, axis=axes, keepdims=True) for extreme in (np.min, np.max))
@@ -128,7 +129,7 @@ def _rank_one(
 ) -> Prior:
     """B(i, r) = b_i c_r by two alternations of b_i = mean_r(E/c_r), c_r = mean_i(E/b_i); one A for the factor.
 
-    Rows of few links have one b in common. hold: A stays.
+    Rows marked in `few` share one b. `hold` keeps A.
     """
     layout = factor.layout
     E, log_L = (np.asarray(layout.unpack(a), np.float64) for a in (factor.mean, factor.log_geomean))
@@ -147,17 +148,17 @@ def _rank_one(
     b = np.where(seen, b, b[seen].mean())
     B = b[:, None] * c
     concentration = old.concentration
-    if E[seen].size >= SMALLEST and A is not None and not hold:
+    if E[seen].size >= MIN_GROUP_ENTRIES and A is not None and not hold:
         gap = (E / B)[seen].mean() - 1.0 + np.log(B)[seen].mean() - log_L[seen].mean()
         concentration = solve_concentration(np.full(A.shape, gap), A)
     return Prior(concentration, B.reshape(layout.sizes))
 
 
 def solve_concentration(gap: Array, start: Array) -> Array:
-    """A with log A − ψ(A) = gap, by Newton from `start`, halving instead of going non-positive; clipped."""
+    """Solve log A − ψ(A) = gap by Newton's method from `start`, halving instead of going non-positive; clipped."""
     A: Array = np.empty(gap.shape)  # contiguous, so that ravel() is no copy
-    np.minimum(np.maximum(start, LOWEST), HIGHEST, out=A)
-    goal = np.maximum(gap, 0.25 / HIGHEST)  # beyond the clip the equation has no solution worth finding
+    np.minimum(np.maximum(start, MIN_CONCENTRATION), MAX_CONCENTRATION, out=A)
+    goal = np.maximum(gap, 0.25 / MAX_CONCENTRATION)  # at MAX_CONCENTRATION the gap is about twice this
     _newton(A.ravel(), goal.ravel())
     return A
 
@@ -169,17 +170,16 @@ def _newton(A: Array, goal: Array) -> None:
             old = A[n]
             value, slope = log_minus_digamma(old)
             new = old - (value - goal[n]) / slope
-            A[n] = min(max(new if new > 0.0 else old / 2.0, LOWEST), HIGHEST)
+            A[n] = min(max(new if new > 0.0 else old / 2.0, MIN_CONCENTRATION), MAX_CONCENTRATION)
             if not abs(A[n] - old) > 1e-10 * old:
                 break
 
 
 def normalise_scale(means: Sequence[float], R: Array) -> Array:
-    """Log-scales that the model leaves free, chosen so that priors read the same whatever the start was.
+    """Log-scales of factors that bring the logarithms of their means closest together, at equal products.
 
-    Scales may move between factors as long as every relation's product stays: log-scales s with R s = 0, R having a
-    row for each relation and a column for each factor. Of all those, take the one that brings the logs of the factors'
-    means as close together as can be.
+    Scales are free as long as the product in every relation stays: log-scales s with R s = 0, R (n_relations,
+    n_factors). Priors then do not depend on the start.
     """
     free = np.eye(len(means)) - np.linalg.pinv(R) @ R
     return np.asarray(-free @ np.log(means))

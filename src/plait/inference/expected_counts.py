@@ -1,4 +1,4 @@
-"""Counts of one relation: L ∘ ∂F/∂L of its factors, and the relation's part F of the bound."""
+"""Expected counts of one relation, L ∘ ∂F/∂L of its factors, and its part F of the ELBO (docs/math.md, section 5)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from plait.likelihood import State
 
 @dataclass(frozen=True)
 class ExpectedCounts:
-    """Sums of one relation: gradients and counts of rare entries by factor, F and ΣM E[n] (0 if not asked for)."""
+    """Gradients and counts of underflowing entries by factor, F and ΣM E[n] (0 unless requested)."""
 
     gradients: dict[str, Array]
     extras: dict[str, Array]
@@ -26,16 +26,15 @@ class ExpectedCounts:
 
 
 class Counts:
-    """The links of one relation as the tables of its plan, and what is known of them before any pass.
-
-    The exposure V at the cells matters where λ's size does.
+    """The links of one relation as the tables of its plan. The exposure V at the cells is read only where the size of λ
+    matters.
     """
 
     def __init__(self, plan: Plan, nonzeros: LinkSums, forest: CSFCache) -> None:
         self.plan, self.nonzeros = plan, nonzeros
         self.trees = nonzeros.tables(plan, forest)
         self.sums = nonzeros.sums(plan, self.trees[0])
-        self.exposed = 0.0  # what the exposure gives to F, where the entries' part does not have it
+        self.exposed = 0.0  # Σ M·X log V, where the kernels leave it out
         self.marginals: list[Array] = []
         if not plan.likelihood.true_scale:
             if plan.terms == 1 and nonzeros.exposed:
@@ -43,7 +42,7 @@ class Counts:
             self.marginals = nonzeros.marginals(plan, self.trees[0], valued=True)
 
     def weights(self) -> list[Array]:
-        """ΣM over the links of every row of each factor."""
+        """ΣM over the links of each row, by factor."""
         return self.nonzeros.marginals(self.plan, self.trees[0], valued=False)
 
     def __call__(
@@ -55,10 +54,7 @@ class Counts:
         *,
         bound: bool,
     ) -> ExpectedCounts:
-        """Gradients of the wanted factors, over all their occurrences, with the bound's part if asked for.
-
-        state: of the likelihood.
-        """
+        """Gradients of the wanted factors over all their occurrences, and F if `bound`."""
         found = self._sums(factors, state, executor, wanted, self.trees, bound=bound)
         if not bound:
             return found
@@ -72,11 +68,11 @@ class Counts:
         wanted: Sequence[str],
         table: SummedTable,
     ) -> ExpectedCounts:
-        """The same of some links in the only pass of a plan; the bound's part is on the scale of the rows of L."""
+        """Gradients from some links, in the only pass of a plan; F is relative to the scale of the rows of L."""
         return self._sums(factors, state, executor, wanted, [table], bound=True)
 
     def scales(self, factors: Mapping[str, FactorState], but: Collection[str] = ()) -> float:
-        """What the scales of rows of L add to F; but: of some factors."""
+        """Contribution of the row scales of L to F, without the factors in `but`."""
         shifts = zip(self.plan.names, self.marginals if self.plan.terms == 1 else ())
         return sum(float(np.einsum("n,n->", factors[name].shift, own)) for name, own in shifts if name not in but)
 
@@ -90,7 +86,7 @@ class Counts:
         *,
         bound: bool,
     ) -> ExpectedCounts:
-        """Sums over tables, one a pass; the value is on the rows' scale."""
+        """Sums over tables, one per pass; F is relative to the row scales."""
         plan = self.plan
         operands = [factors[name] for name in plan.names]
         arrays = [factor.exp_mean_log for factor in operands]
@@ -118,5 +114,5 @@ class Counts:
         )
 
     def constant(self, state: State) -> float:
-        """The part of F that no factor changes."""
+        """Part of F that does not depend on the factors."""
         return self.exposed + self.plan.likelihood.constant(self.sums, state)

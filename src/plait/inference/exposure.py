@@ -1,15 +1,13 @@
-"""Exposure of one term of an equation: Δ(M·V) for each occurrence in it, from weights that are a sum of terms.
+"""Exposure of one term of an equation: Δ(M·V) for each occurrence in it, with weights that are a sum of products
+(docs/math.md, section 8).
 
-A term of the weights without a table is a contraction of sums. A term with a table is one pass over its entries;
-factors whose visible indices the table lacks are summed over them first, and their gradients are spread over them
-afterwards. A difference of terms is trusted while it is not small beside what it is a difference of; else the sum is
-taken over boxes, which only adds (`covered`).
+A weight term without a table is a contraction of sums. One with a table takes a pass over its entries: factors are
+first summed over the visible indices that the table lacks, and their gradients are spread over them afterwards.
 
-Exposure where differences cannot be trusted: a sum over the boxes of a cover, which only adds.
-
-Every factor is summed over the nodes of its visible indices first; then the boxes are an ordinary table, one pass over
-which gives the gradient by node, and from the nodes it goes back to their entities. Factors over the same entities are
-multiplied before they are summed; along an index that two groups of them share otherwise, boxes are of one entity.
+A difference of terms may cancel. Where it is small relative to its terms, the exposure is summed over the boxes of a
+cover instead, which only adds (decision 12). Each factor is summed over the nodes of its visible indices, one pass over
+the table of boxes gives the gradient by node, and nodes pass it on to their entities. Factors over the same entities
+are multiplied first. Along an index that two groups of factors share otherwise, boxes hold one entity.
 """
 
 import math
@@ -35,7 +33,7 @@ from plait.inference.occurrences import Einsum, Indices, Use, numbered
 
 
 class CoveredTerm:
-    """All of M·V, as boxes, for members that have a visible index."""
+    """M·V as boxes, for members that have a visible index."""
 
     def __init__(self, members: Sequence[Use], weights: Weights, sizes: Mapping[str, int], executor: Executor) -> None:
         self.groups = [_BoxGroup(group, members, sizes) for group in _grouped(members)]
@@ -49,7 +47,7 @@ class CoveredTerm:
         self.tree = grow(own, extended, table.cells, table.values, tree_order(own, extended))
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, FactorState]) -> Array:
-        """A factor's exposure: rows × columns."""
+        """Exposure of a factor, (n_rows, n_columns)."""
         position = next(n for n, group in enumerate(self.groups) if name in group.members)
         operands = tuple(Operand(group.visible, group.latent) for group in self.groups)
         step = make_step("linear", self.tree.order, operands, self.sizes, (position,))
@@ -62,7 +60,7 @@ class CoveredTerm:
         return layout.pack(np.broadcast_to(group.part_of(name, inside, factors), layout.sizes))
 
     def _gathered(self, group: "_BoxGroup", factors: Mapping[str, FactorState]) -> Array:
-        """A group's product summed over every place of its visible indices."""
+        """Product of a group, summed over every node of its visible indices."""
         inside = group.product(factors)
         for axis, index in enumerate(group.visible):
             inside = gather(inside, axis, self.vectors.get(index))
@@ -70,7 +68,9 @@ class CoveredTerm:
 
 
 class _BoxGroup:
-    """Members whose entities are those of one of them, multiplied; over its visible indices, then latent ones."""
+    """Product of members whose visible indices are among those of the first, over its visible indices, then latent
+    ones.
+    """
 
     def __init__(self, group: Sequence[Use], members: Sequence[Use], sizes: Mapping[str, int]) -> None:
         self.members = {member.name: member for member in group}
@@ -85,11 +85,10 @@ class _BoxGroup:
         self._product = Einsum([member.indices for member in group], self.indices, sizes)
 
     def product(self, factors: Mapping[str, FactorState]) -> Array:
-        """The product of all members' means."""
         return self._product(*(_mean(member, factors) for member in self.members.values()))
 
     def part_of(self, name: str, gradient: Array, factors: Mapping[str, FactorState]) -> Array:
-        """From the gradient of the product to that of one member, broadcastable to its shape."""
+        """Gradient of one member from that of the product, broadcastable to its shape."""
         others = [member for member in self.members.values() if member.name != name]
         if not others:
             return gradient
@@ -115,7 +114,7 @@ def _grouped(members: Sequence[Use]) -> list[list[Use]]:
 
 
 def _table(found: Cover, weights: Weights, own: Indices) -> WeightTable:
-    """The boxes over the indices that factors have."""
+    """Boxes as a table over the indices of factors."""
     sizes = {index: places(weights.sizes[index]) for index in own}
     boxes = found.boxes[:, [weights.indices.index(index) for index in own]]
     values = _times_entities(found, weights, [index for index in weights.indices if index not in own])
@@ -123,12 +122,12 @@ def _table(found: Cover, weights: Weights, own: Indices) -> WeightTable:
 
 
 def total_of(weights: Weights) -> float:
-    """Σ M·V over all cells, by a sum that only adds."""
+    """Σ M·V over all cells, without subtraction."""
     return math.fsum(_times_entities(cover(weights), weights, weights.indices))
 
 
 def _times_entities(found: Cover, weights: Weights, indices: Sequence[str]) -> Array:
-    """Values of boxes, each times how much its entities weigh together along some indices."""
+    """Values of boxes times the total weights of their entities along some indices."""
     values = found.values
     for index in indices:
         size = weights.sizes[index]
@@ -137,15 +136,15 @@ def _times_entities(found: Cover, weights: Weights, indices: Sequence[str]) -> A
     return values
 
 
-# Sums of many numbers are off by some 1e-14 of their size, so a difference that is this much of them has eight digits.
+# Sums of many numbers have errors of some 1e-14 of their size, so a difference of this size has eight digits.
 # Priors keep VB and MAP above it, but for weights and exposures of very different sizes. EM goes below it as soon as
-# all that a component is about is hidden from somebody.
-TRUSTED = 1e-6
-NOTHING = 1e-12  # of what it is a difference of: as good as 0
+# all links of a component are hidden from one entity.
+MIN_RELATIVE_DIFFERENCE = 1e-6
+MAX_RELATIVE_ZERO = 1e-12  # a smaller difference counts as 0
 
 
 class ExposureSums:
-    """Δ(M·V) of every occurrence in a term; all are known by the names of their members."""
+    """Δ(M·V) of every occurrence in a term, by the name of the occurrence."""
 
     def __init__(
         self,
@@ -164,11 +163,10 @@ class ExposureSums:
 
     @property
     def trees(self) -> list[SummedTable]:
-        """The trees of the tables in the weights."""
         return [term.tree for term in self.terms if isinstance(term, _TableTerm)]
 
     def __call__(self, name: str, factors: Mapping[str, FactorState]) -> Array:
-        """Exposure of one occurrence from the newest means of all others: (rows or 1) × (columns or 1)."""
+        """Exposure of one occurrence at the current means of the others, (n_rows or 1, n_columns or 1)."""
         layout = self.members[name].layout
         zero = np.zeros((1, 1))
         if not self.terms:
@@ -178,13 +176,13 @@ class ExposureSums:
         if not self.mixed:
             return result
         most = sum((part for part, term in zip(parts, self.terms) if term.sign > 0), zero)
-        if any(member.listed for member in self.members.values()):  # which have links, so little of them is hidden
-            return np.where(result < NOTHING * most, 0.0, result)
-        return self._covered(name, layout, factors) if (result < TRUSTED * most).any() else result
+        if any(member.listed for member in self.members.values()):  # pairs with links: few of their cells are hidden
+            return np.where(result < MAX_RELATIVE_ZERO * most, 0.0, result)
+        return self._covered(name, layout, factors) if (result < MIN_RELATIVE_DIFFERENCE * most).any() else result
 
     @cached_property
     def _covered(self) -> "CoveredTerm | _DenseTerm":
-        """The same sum by boxes; made when it is first needed."""
+        """The same sum over boxes, built at first use."""
         members = list(self.members.values())
         if any(member.visible for member in members):
             return CoveredTerm(members, self.weights, self.sizes, self.executor)
@@ -192,7 +190,7 @@ class ExposureSums:
         return _DenseTerm(Term(total_of(self.weights)), members, ranks, self.executor)
 
     def rate(self, factors: Mapping[str, FactorState], name: str | None = None, exposure: Array | None = None) -> float:
-        """Σ M·V·Xhat_E over all cells; an exposure known already saves work."""
+        """Σ M·V·Xhat_E over all cells; a known exposure of `name` saves work."""
         if not self.members:
             return self.total
         name = name or next(iter(self.members))
@@ -216,7 +214,7 @@ def _term(
 
 
 class _DenseTerm:
-    """A constant × vectors: sums of the factors over their own visible indices, contracted."""
+    """A constant times vectors: a contraction of factors summed over their own visible indices."""
 
     def __init__(
         self,
@@ -235,7 +233,7 @@ class _DenseTerm:
         self.members = {member.name: member for member in members}
         self.sizes = sizes
         self.executor = executor
-        self.keep = keep  # indices that a table will sum over
+        self.keep = keep  # indices of the table
         self._einsums: dict[Any, Einsum] = {}
         self._recipes: dict[str, tuple[list[str], list[Array], Einsum]] = {}
         self._weights: dict[str, Array] = {}
@@ -247,18 +245,18 @@ class _DenseTerm:
         return tuple(i for i in self.members[name].visible if i not in others and i not in self.keep)
 
     def left(self, name: str) -> Indices:
-        """Indices of a member after its private ones are summed."""
+        """Indices of a member without its private ones."""
         private = self.private(name)
         return tuple(index for index in self.members[name].indices if index not in private)
 
     def einsum(self, key: Any, inputs: Sequence[Indices], output: Indices) -> Einsum:
-        """A contraction, planned at its first use."""
+        """Contraction, planned at its first use."""
         if key not in self._einsums:
             self._einsums[key] = Einsum(inputs, output, self.sizes)
         return self._einsums[key]
 
     def reduced(self, name: str, factors: Mapping[str, FactorState]) -> Array:
-        """A factor's mean, weighted and summed over its private indices; kept until the factor changes."""
+        """Mean of a factor, weighted and summed over its private indices; cached by version."""
         factor = self.members[name].taken(factors)
         if name not in self._kept or self._kept[name][0] != factor.version:
             self._kept[name] = (factor.version, self._reduce(name, factor))
@@ -277,14 +275,13 @@ class _DenseTerm:
         return latent(member.layout, sum_over_rows(factor, "mean", self.executor, self._weights[name]))
 
     def _row_weights(self, member: Use) -> Array:
-        """The product of the term's vectors at every row of a member."""
+        """Product of the term's vectors at each row of a member."""
         weights = np.ones(1)
         for index in member.visible:
             weights = np.multiply.outer(weights, self.vectors.get(index, np.ones(self.sizes[index]))).ravel()
         return weights[:, None]
 
     def vectors_of(self, indices: Sequence[str]) -> dict[Indices, Array]:
-        """The term's vectors over some indices."""
         return {(index,): self.vectors[index] for index in indices if index in self.vectors}
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, FactorState]) -> Array:
@@ -296,7 +293,7 @@ class _DenseTerm:
         return layout.spread(result * self.coefficient)
 
     def _recipe(self, name: str) -> tuple[list[str], list[Array], Einsum]:
-        """What is contracted to a factor's exposure: the other factors, the vectors that are left, and how."""
+        """Operands and contraction of a factor's exposure: other factors, remaining vectors."""
         others = [other for other in self.members if other != name]
         shared = {i for other in self.members for i in self.left(other) if i in self.vectors}
         vectors = self.vectors_of(sorted(shared | set(self.private(name))))
@@ -306,16 +303,16 @@ class _DenseTerm:
 
 @dataclass(frozen=True)
 class _Group:
-    """Members joined by visible indices that the table lacks: one operand of the pass over its entries."""
+    """Members that share visible indices outside the table: one operand of the pass over its entries."""
 
     names: tuple[str, ...]
     layout: Layout
-    plain: bool  # a single member with nothing summed: its stored array is used as it is
-    pairs: PairRows | None  # what the rows of that array stand for
+    plain: bool  # a single member with nothing summed: its stored array is the operand
+    pairs: PairRows | None  # pairs of entities of the rows of that array
 
 
 class _TableTerm:
-    """A table × vectors: one pass over the table's entries for each factor."""
+    """A table times vectors: one pass over its entries per factor."""
 
     def __init__(
         self,
@@ -332,15 +329,15 @@ class _TableTerm:
         self.executor = executor
         self.groups = _groups(members, table.indices, sizes)
         self._steps: dict[str, tuple[_Group, Step]] = {}
-        self.tree = self._grown(table, sizes, forest)
+        self.tree = self._build_tree(table, sizes, forest)
 
-    def _grown(self, table: WeightTable, sizes: Mapping[str, int], forest: CSFCache) -> SummedTable:
+    def _build_tree(self, table: WeightTable, sizes: Mapping[str, int], forest: CSFCache) -> SummedTable:
         order = tree_order(table.indices, dict(sizes))
         tree = table.tree(self.dense.coefficient, self.dense.vectors, sizes, order, forest)
         listed = [(group.pairs, group.layout.visible) for group in self.groups if group.pairs is not None]
         if not listed:
             return tree
-        grown = cast(CSFTensor, tree)  # no blocks are read under a factor over pairs
+        grown = cast(CSFTensor, tree)  # factors over pairs never read blocks from disk
         return replace(grown, numbers=tuple(numbered(grown, *each) for each in listed))
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, FactorState]) -> Array:
@@ -353,7 +350,7 @@ class _TableTerm:
         return gradient if group.plain else layout.spread(self._spread_back(name, group, gradient, factors))
 
     def _step(self, name: str) -> tuple[_Group, Step]:
-        """The group that a factor belongs to, and the pass that its exposure takes."""
+        """The group of a factor, and the pass of its exposure."""
         position = next(n for n, group in enumerate(self.groups) if name in group.names)
         operands = tuple(
             Operand(group.layout.visible, group.layout.latent, listed=group.pairs is not None) for group in self.groups
@@ -373,13 +370,13 @@ class _TableTerm:
         return group.layout.pack(inside)
 
     def _joining(self, group: _Group) -> list[str]:
-        """Visible indices that tie the group together and that the table lacks."""
+        """Visible indices of the group that the table lacks."""
         left = dict.fromkeys(i for name in group.names for i in self.dense.left(name))
         visible = {i for name in group.names for i in self.dense.members[name].visible}
         return [i for i in left if i in visible and i not in group.layout.visible]
 
     def _spread_back(self, name: str, group: _Group, gradient: Array, factors: Mapping[str, FactorState]) -> Array:
-        """From the gradient of the group's operand to that of one member."""
+        """Gradient of one member from that of the group's operand."""
         dense = self.dense
         others = [other for other in group.names if other != name]
         vectors = dense.vectors_of([*self._joining(group), *dense.private(name)])
@@ -390,7 +387,7 @@ class _TableTerm:
 
 
 def _groups(members: Sequence[Use], table: Indices, sizes: Mapping[str, int]) -> list[_Group]:
-    """Members that share a visible index outside the table belong together."""
+    """Members grouped by shared visible indices outside the table."""
     remaining, groups = list(members), []
     while remaining:
         group = [remaining.pop(0)]

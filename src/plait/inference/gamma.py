@@ -1,9 +1,7 @@
-"""Factors as a fit has them: points, or Gamma posteriors with C, D -> E, log L and scaled L; and sums over their rows.
+"""Factors of a fit: points, or Gamma posteriors with parameters C, D and the statistics E, log L and scaled L.
 
-Every row of L is divided by its maximum before exp, so that nothing underflows as a whole; the logarithm of that
-maximum is the row's `shift`, added back in the bound and under Bernoulli. Padding columns stay 0.
-
-The Gamma prior that a user writes, and a factor's prior while a fit adapts it.
+Each row of L is divided by its maximum before exp, so a row never underflows as a whole; the logarithm of the maximum
+is the row's `shift`, added back in the ELBO and under Bernoulli. Padding columns stay 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +15,7 @@ from plait._typing import Array
 from plait.codegen.layout import Layout
 from plait.errors import ParameterError
 from plait.executors import Executor
-from plait.executors.threads import LIGHT
+from plait.executors.threads import MIN_THREADED_NUMBERS
 from plait.inference.row_kernels import (
     dot_rows,
     prior_lgammas,
@@ -32,9 +30,30 @@ from plait.jit import WIDTH
 
 @dataclass(frozen=True, eq=False)
 class Gamma:
-    """Gamma distribution by concentration A and mean B (scale B/A, rate A/B, sd B/√A).
+    """Gamma prior of a factor, by concentration and mean.
 
-    Both may be numbers or arrays that broadcast to the factor as written.
+    Parameters
+    ----------
+    concentration : float or array, default 0.5
+        Concentration (shape) A. Values below 1 favour sparse factors.
+    mean : float or array, default 10.0
+        Mean B. The scale is B/A and the standard deviation B/√A.
+
+    Raises
+    ------
+    plait.errors.ParameterError
+        If a number is not positive and finite.
+
+    Notes
+    -----
+    Arrays broadcast to the factor as written in the model.
+
+    Examples
+    --------
+    >>> prior = {"U": plait.Gamma(concentration=0.1), "P": plait.Gamma(1.0, mean=2.0)}
+    >>> fit = plait.fit(model, {"visits": visits}, prior=prior, **quick)
+    >>> prior["P"]
+    Gamma(concentration=1, mean=2)
     """
 
     concentration: ArrayLike = 0.5
@@ -60,14 +79,14 @@ class Gamma:
 
 @dataclass
 class Prior:
-    """A factor's prior as it stands: A and B inside, broadcastable (axes of length 1 where tied)."""
+    """Prior of a factor with the inside shape; axes of length 1 where tied."""
 
     concentration: Array
     mean: Array
 
 
 class RowShape(NamedTuple):
-    """The shape of a row, and whether L is kept divided by its maximum."""
+    """Shape of a row, and whether L is divided by its maximum."""
 
     real: int
     pad: int
@@ -75,34 +94,32 @@ class RowShape(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout) -> "RowShape":
-        """That of a factor."""
         return cls(layout.real, layout.pad, layout.scaled)
 
 
 @dataclass
 class FactorState:
-    """One factor while a fit runs; arrays are as stored and updated in place, by this module only.
+    """One factor during a fit; stored arrays, updated in place by this module only.
 
-    parameters: what it is made from, C and D of a posterior (VB), or Z of a point (EM, MAP, given), whose E = L = Z.
+    `parameters` are C and D of a posterior (VB), or Z of a point (EM, MAP, given), for which E = L = Z.
     """
 
     layout: Layout
     parameters: tuple[Array, ...]
     log_geomean: Array  # log L
     exp_mean_log: Array  # L, every row divided by its maximum
-    shift: Array  # log of that maximum, one a row
-    version: int = 0  # grows with every update: what was computed from the factor can be kept until then
+    shift: Array  # log of that maximum, (n_rows,)
+    version: int = 0  # incremented by every update, for caches
     _totals: dict[str, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False)
     _mean: tuple[int, Array] | None = field(default=None, init=False, repr=False)
 
     @property
     def is_point(self) -> bool:
-        """Whether it is known exactly."""
         return len(self.parameters) == 1
 
     @property
     def mean(self) -> Array:
-        """E as stored. That of a posterior is a product: it is made when asked for, and then kept for the next time."""
+        """E as stored; that of a posterior is computed when first needed."""
         if self.is_point:
             return self.parameters[0]
         C, D = self.parameters
@@ -113,7 +130,7 @@ class FactorState:
         return self._mean[1]
 
     def rows_of(self, name: "RowSumKind", lo: int, hi: int) -> Array:
-        """Some rows of E or log L; to be read only."""
+        """Rows of E or log L; read-only."""
         if name == "log_geomean":
             return self.log_geomean[lo:hi]
         first, *others = (array[lo:hi] for array in self.parameters)
@@ -121,7 +138,7 @@ class FactorState:
 
     @property
     def derived(self) -> tuple[Array, Array, Array]:
-        """What every update sets besides the parameters."""
+        """Arrays that follow from the parameters."""
         return self.log_geomean, self.exp_mean_log, self.shift
 
     @property
@@ -134,7 +151,7 @@ class FactorState:
         return FactorState(self.layout.shared, parameters, log_geomean, exp_mean_log, shift, self.version)
 
     def total(self, name: "RowSumKind", executor: Executor) -> Array:
-        """Σ of E or log L over all rows, as stored; kept until the factor changes."""
+        """Σ of E or log L over all rows, as stored; cached by version."""
         version, total = self._totals.get(name, (-1, self.shift))
         if version != self.version:
             total = sum_over_rows(self, name, executor)
@@ -147,7 +164,7 @@ PriorTerms = Sequence[Array]  # A, A/B, log(A/B) and log Γ(A)
 
 
 def sum_over_rows(factor: FactorState, name: RowSumKind, executor: Executor, weights: Array | None = None) -> Array:
-    """Σ of E or log L over all rows; weights: (rows, 1), by which all rows are multiplied."""
+    """Σ of E or log L over all rows, with optional `weights` (n_rows, 1)."""
     rows, columns, parts = factor.layout.rows, factor.layout.columns, dict[int, Array]()
 
     def work(lo: int, hi: int) -> float:
@@ -161,7 +178,7 @@ def sum_over_rows(factor: FactorState, name: RowSumKind, executor: Executor, wei
 
 
 def add_up(arrays: Sequence[Array], executor: Executor) -> Array:
-    """The sum of arrays with the same rows, or one row, each."""
+    """Sum of arrays of equal shape or with one row."""
     if len(arrays) == 1:
         return arrays[0]
     total = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)), np.result_type(*arrays))
@@ -178,19 +195,19 @@ def add_up(arrays: Sequence[Array], executor: Executor) -> Array:
 
 
 def writable(array: Array) -> Array:
-    """A contiguous, aligned array that numba knows by the same type as all others: a read-only one is copied."""
+    """Contiguous, aligned, writable array, so that numba sees one type; a read-only one is copied."""
     array = np.require(array, requirements=("C", "A"))
     return array if array.flags.writeable else array.copy()
 
 
 def latent(layout: Layout, row: Array) -> Array:
-    """One row as stored -> its latent entries, without padding."""
+    """Latent entries of a stored row, without padding."""
     sizes = layout.sizes[len(layout.visible) :]
     return row.reshape(*sizes[:-1], layout.pad)[..., : layout.real] if sizes else row[0]
 
 
 def dot_mean(factor: FactorState, other: Array, executor: Executor) -> float:
-    """Σ of all products of E with an array of rows × (columns or 1)."""
+    """Σ E · other, with `other` (n_rows, n_columns or 1)."""
     other = writable(other)
 
     def work(lo: int, hi: int) -> float:
@@ -200,15 +217,15 @@ def dot_mean(factor: FactorState, other: Array, executor: Executor) -> float:
 
 
 def _spread(work: Callable[[int, int], float], shape: tuple[int, ...], executor: Executor | None) -> float:
-    """Run light work over rows of so many columns: on threads only if there is enough of it."""
+    """Run light work over rows, on threads only if there is enough of it."""
     rows, columns = shape
-    if executor is None or rows * columns < LIGHT:
+    if executor is None or rows * columns < MIN_THREADED_NUMBERS:
         return work(0, rows)
     return executor.rows(work, rows, columns)
 
 
 def point(layout: Layout, stored: Array) -> FactorState:
-    """A factor known exactly (EM, MAP, given)."""
+    """A factor that is known exactly (EM, MAP, given)."""
     return _made(layout, stored)
 
 
@@ -232,7 +249,7 @@ def rescale(factor: FactorState, scale: float) -> None:
 
 
 def become_posterior(factor: FactorState, concentration: Array, scale: Array) -> None:
-    """Make a posterior of a point, in the point's own arrays where these are numbers of the same type."""
+    """Turn a point into a posterior, in its own arrays where the dtype is equal."""
     if factor.exp_mean_log.dtype != concentration.dtype:
         factor.exp_mean_log, factor.log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
     factor.parameters = concentration, scale
@@ -241,28 +258,28 @@ def become_posterior(factor: FactorState, concentration: Array, scale: Array) ->
 
 
 def _follow(factor: FactorState) -> None:
-    """Let all else follow the parameters."""
+    """Recompute the derived arrays from the parameters."""
     rows, (real, pad, scaled) = factor.layout.rows, RowShape.of(factor.layout)
     arrays = *factor.parameters, *factor.derived
     if factor.is_point:
         settle_points(0, rows, real, pad, scaled, *arrays)
     else:
-        rows_place(0, rows, real, pad, scaled, *prior_terms(*FLAT), *arrays)
+        rows_place(0, rows, real, pad, scaled, *prior_terms(*NO_PRIOR), *arrays)
 
 
 def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> FactorState:
-    """A posterior as an update left it: log L is given, for its last bits are those of that update."""
+    """Posterior of a checkpoint, with log L as stored: recomputing it may change its last bits."""
     exp_mean_log, shift = np.zeros_like(log_geomean), np.zeros(layout.rows)
     settle_rows(0, layout.rows, *RowShape.of(layout), log_geomean, exp_mean_log, shift)
     return FactorState(layout, (concentration, scale), log_geomean, exp_mean_log, shift)
 
 
-_ONE, NONE = np.ones((1, 1)), np.zeros((1, 1))
-FLAT = np.ones((1, 1)), np.full((1, 1), np.inf)  # A and B of no prior at all
+_ONE, ZERO = np.ones((1, 1)), np.zeros((1, 1))
+NO_PRIOR = np.ones((1, 1)), np.full((1, 1), np.inf)  # A and B of a flat prior
 
 
 def prior_terms(A: Array, B: Array, executor: Executor | None = None) -> list[Array]:
-    """A, A/B, log(A/B) and log Γ(A), each computed once for every group of tied entries."""
+    """A, A/B, log(A/B) and log Γ(A), computed once per group of tied entries."""
     A, B = writable(A), writable(B)
     rate = np.empty(np.broadcast_shapes(A.shape, B.shape))
     log_rate, log_gamma = np.empty_like(rate), np.empty_like(A)

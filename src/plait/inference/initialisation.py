@@ -14,7 +14,7 @@ from plait.codegen.layout import Layout
 from plait.data.binding.given import Exposures
 from plait.data.bound import BoundRelation, Data
 from plait.data.observation.symmetry import each_once
-from plait.data.observation.weights import PIECE, Weights
+from plait.data.observation.weights import CHUNK_CELLS, Weights
 from plait.data.sparse.csf import CSFCache
 from plait.data.sparse.sorting import sort_cells
 from plait.errors import DataError, TableLocation
@@ -25,31 +25,32 @@ from plait.inference.problem import Method, Problem
 from plait.inference.relation_sums import RelationData, Uses
 from plait.inference.state import State
 from plait.model import Summand
+from plait.rendering.formatting import plural
 
-NOISE = 10.0  # concentration of the random start: smaller is rougher (docs/decisions/0004-start.md)
-START = 10.0  # posterior concentration that VB gives to a random start
-FAINT = 1e-6  # of a relation that evidence has before it joins
-TINIEST = 1e-290  # a VB posterior is positive everywhere
+NOISE_CONCENTRATION = 10.0  # concentration of the random start: smaller is rougher (docs/decisions/0004-start.md)
+START_CONCENTRATION = 10.0  # of the posterior around a random start or a point of EM
+LATE_SHARE = 1e-6  # share of evidence in a relation before it joins
+MIN_POSTERIOR_MEAN = 1e-290  # posteriors of VB are positive everywhere
 
 
 def random_factor(layout: Layout, position: int, seed: int, known: Mapping[str, Rows]) -> Array:
     """Gamma numbers of mean 1 as written; they depend on the seed, the factor's position in the model and its shape.
 
-    known: by visible index, the rows that data speak of, in the order of their names. Those are drawn for first, as if
-    there were no others, so that entities without data change nothing.
+    `known` has, by visible index, the rows with data in the order of their names. They are drawn first, so entities
+    without data change nothing.
     """
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(position,)))
     places = [known.get(index, np.arange(size)) for index, size in zip(layout.indices, layout.shape)]
-    drawn = generator.gamma(NOISE, 1.0 / NOISE, [len(rows) for rows in places])
+    drawn = generator.gamma(NOISE_CONCENTRATION, 1.0 / NOISE_CONCENTRATION, [len(rows) for rows in places])
     if not known.keys() & set(layout.indices):
         return drawn
-    result = generator.gamma(NOISE, 1.0 / NOISE, layout.shape)
+    result = generator.gamma(NOISE_CONCENTRATION, 1.0 / NOISE_CONCENTRATION, layout.shape)
     result[np.ix_(*places)] = drawn
     return result
 
 
 def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
-    """The problem whose points EM has warmed up, with posteriors around them, which take the points' place."""
+    """VB problem with posteriors around the points of an EM warm-up, in place of the points."""
     for name in problem.free:
         factor = problem.factors[name]
         become_posterior(factor, *parameters_around(factor.layout, factor.mean, dtype))
@@ -67,22 +68,22 @@ def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
 
 
 def around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> FactorState:
-    """A posterior of some concentration around stored means; padding stays 0."""
+    """Posterior around stored means; padding stays 0."""
     return posterior(layout, *parameters_around(layout, mean.copy(), dtype))
 
 
 def parameters_around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Its C and D, as stored; the means become D in their own place, for every array of them may be large."""
+    """C and D of a posterior around stored means; the array of means becomes D, to save memory."""
     real = layout.unpack(mean)
-    np.maximum(real, TINIEST, out=real)
-    np.divide(real, START, out=real)
+    np.maximum(real, MIN_POSTERIOR_MEAN, out=real)
+    np.divide(real, START_CONCENTRATION, out=real)
     C = np.zeros(mean.shape, dtype)
-    layout.unpack(C)[...] = START
+    layout.unpack(C)[...] = START_CONCENTRATION
     return C, as_stored(mean, dtype)
 
 
 def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:
-    """An array in the numbers of the fit; what is beyond them becomes the nearest that is not, and 0 stays 0."""
+    """Array in the dtype of the fit, clipped to its range; 0 stays 0."""
     if dtype == array.dtype:
         return array
     ends = np.finfo(dtype)
@@ -91,16 +92,17 @@ def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def match_totals(problem: Problem, movable: Sequence[str], late: frozenset[str] = frozenset()) -> None:
-    """Scale the movable factors so that Σ M·V·Xhat is the events of Σ M·X in every relation, as their sharing allows.
+    """Scale the movable factors so that Σ M·V·Xhat is the number of events in every relation, as far as shared factors
+    allow.
 
-    The terms of a relation begin with equal parts of it, those of factors that join late with next to nothing.
+    The terms of a relation start with equal shares, those with `late` factors with nearly none.
     """
     rows, wanted = [], []
     for relation in problem.relations:
         total = relation.sums.value / relation.part.likelihood.bursts(problem.likelihood_params[relation.part.name])[0]
         waits = [bool(members) and late.issuperset(member.factor for member in members) for members in relation.members]
         for number, members in enumerate(relation.members):
-            part = total * (FAINT if waits[number] else 1.0 / max(1, waits.count(False)))
+            part = total * (LATE_SHARE if waits[number] else 1.0 / max(1, waits.count(False)))
             uses = [float(sum(member.factor == name for member in members)) for name in movable]
             own = [term for term in relation.terms if term.number == number]
             rate = sum((term.total(problem.factors) for term in own), 0.0)
@@ -115,7 +117,6 @@ def match_totals(problem: Problem, movable: Sequence[str], late: frozenset[str] 
 
 
 def parts_of(data: Data, exposures: Exposures) -> list[RelationData]:
-    """All relations as inference needs them."""
     return [part_of(data, name, exposures) for name in data.model.relations]
 
 
@@ -127,14 +128,14 @@ def go_on(
     executor: Executor,
     forest: CSFCache,
 ) -> Problem:
-    """The problem of a loop that was interrupted, at the state it was left in."""
+    """The problem of an interrupted loop, in the state of its checkpoint."""
     factors = {name: kept.factor() for name, kept in state.factors.items()}
     method = "em" if state.history[-1].warm_up else method
     return Problem(method, parts, factors, free, dict(state.priors), executor, forest, dict(state.likelihood_params))
 
 
 def part_of(data: Data, name: str, exposures: Exposures) -> RelationData:
-    """One relation as inference needs it; under an exposure the weights of a term are M·V."""
+    """One relation for inference; with exposures the weights of a term are M·V."""
     relation, equation = data.relations[name], data.model.equation(name)
     given = tuple(exposures.of(name, n) for n in range(len(equation.terms)))
     if all(V is not None for V in given):
@@ -152,21 +153,21 @@ def part_of(data: Data, name: str, exposures: Exposures) -> RelationData:
 
 
 def _uses(term: Summand, exposures: Exposures) -> Uses:
-    """The factors of a term that are not exposures."""
+    """Factors of a term that are not exposures."""
     return tuple((o.factor, o.indices) for o in term.occurrences if o.factor not in exposures.names)
 
 
 def _check_exposure(relation: BoundRelation, data: Data, exposures: Sequence[Weights]) -> None:
-    """A link where every term has V = 0 is impossible under any factors."""
+    """Refuse links at cells where every term has V = 0: they are impossible under any factors."""
     found: list[AnyArray] = []
-    for cells, _, _ in relation.links.pieces(PIECE):
+    for cells, _, _ in relation.links.pieces(CHUNK_CELLS):
         found.append(cells[np.max([V.at(cells) for V in exposures], axis=0) <= 0])
     bad = np.concatenate(found) if found else np.zeros((0, 0))
     if len(bad):
-        cell = sort_cells(bad, relation.shape)[1][0]  # blocks on disk have another order
+        cell = sort_cells(bad, relation.shape)[1][0]  # blocks on disk have an order of their own
         names = ", ".join(f"{i}={data.entities[i][int(row)]!r}" for i, row in zip(relation.indices, cell))
         raise DataError(
-            f"the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such).",
+            f"the link at {names} has exposure 0, so its probability is 0 ({plural(len(bad), 'such link')}).",
             location=TableLocation.of(relation.name),
-            hint="Give these cells a positive exposure, for example a small default.",
+            hint="Give these cells a positive exposure, such as a small `default`.",
         )

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from plait.inference.acceleration import Momentum
-from plait.inference.empirical_bayes import settled
+from plait.inference.empirical_bayes import full_adaptation_sweep
 from plait.inference.problem import Problem
 from plait.inference.state import MomentumState, Reason, Record, State, Stop
 from plait.inference.steps import LoopState, LoopStep, build_schedule, record_sweep
+from plait.rendering.formatting import plural
 
-ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
+ADAPT_AFTER = 10  # sweeps before priors adapt: earlier they would fit the noise of a random start
 WARM_UP = 50  # sweeps of EM before VB (docs/decisions/0004-start.md)
-JOIN = 100  # sweep from which evidence joins; half of all sweeps if there are fewer
-ADAPT_WARM = 30  # sweeps before priors adapt after a warm-up: sooner, they learn how sharp EM is
+JOIN_SWEEP = 100  # sweep from which evidence joins; half of all sweeps if there are fewer
+ADAPT_WARM = 30  # sweeps before priors adapt after a warm-up: earlier they would fit the sharp points of EM
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ def run(
 
     resume_from: state that the problem's factors and priors come from; its last sweep is not repeated.
     """
-    momentum = Momentum(resume_from.trail if resume_from else MomentumState()) if settings.accelerate else None
+    momentum = Momentum(resume_from.momentum if resume_from else MomentumState()) if settings.accelerate else None
     state = _initial_state(problem, settings) if resume_from is None else _restore(problem, resume_from)
     if momentum:
-        state.trail = momentum.trail
+        state.momentum = momentum.state
     schedule = _schedule(settings, momentum)
     while True:
         state.began = time.perf_counter()
@@ -75,8 +76,8 @@ def _initial_state(problem: Problem, settings: Settings) -> LoopState:
 
 def _restore(problem: Problem, begun: State) -> LoopState:
     problem.restore(begun)
-    trail = MomentumState(extrapolated=begun.trail.extrapolated)
-    state = LoopState(problem, (), list(begun.history), begun.pause, trail)
+    momentum = MomentumState(extrapolated=begun.momentum.extrapolated)
+    state = LoopState(problem, (), list(begun.history), begun.pause, momentum)
     state.recount()
     return state
 
@@ -92,23 +93,26 @@ def _schedule(settings: Settings, momentum: Momentum | None) -> list[LoopStep]:
 def _check_convergence(state: LoopState, settings: Settings) -> Stop | None:
     sweep, _, change, *_ = state.history[-1]
     if not state.problem.free:
-        return Stop(Reason.NOTHING, "nothing to update: every factor is given.")
+        return Stop(Reason.NOTHING, "nothing to update: every factor is fixed.")
     if sweep < 0:
         return None
     first = max(
-        settled(settings.ties, settings.adapt_after) + 1 if settings.ties else 0,
+        full_adaptation_sweep(settings.ties, settings.adapt_after) + 1 if settings.ties else 0,
         settings.join + 1 if settings.late else 0,
     )
     # An extrapolation that goes too far may gain little, which is no sign of convergence.
-    if sweep > first and abs(change) < settings.tol and not state.trail.extrapolated:
-        sentence = f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
+    if sweep > first and abs(change) < settings.tol and not state.momentum.extrapolated:
+        sentence = (
+            f"converged after {plural(sweep, 'sweep')}: the relative change of the objective is below "
+            f"{settings.tol:g} (`tol`)."
+        )
         return Stop(Reason.CONVERGED, sentence)
     if sweep >= settings.max_iter:
         if settings.max_iter == 0:
-            return Stop(Reason.NO_SWEEPS, "no sweep was asked for: this is the start itself.")
+            return Stop(Reason.NO_SWEEPS, "no sweeps: `max_iter` is 0, so the factors are those of the initialisation.")
         sentence = (
-            f"stopped after {sweep} sweeps; the last one changed the bound by {change:.1e} of its size "
-            f"(tol={settings.tol:g})."
+            f"stopped after {plural(sweep, 'sweep')}: the relative change of the objective is {change:.1e} "
+            f"(`tol` is {settings.tol:g})."
         )
-        return Stop(Reason.MAX_ITER, sentence, "Raise `max_iter` to go on.")
+        return Stop(Reason.MAX_ITER, sentence, "Increase `max_iter` to continue.")
     return None

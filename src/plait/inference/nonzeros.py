@@ -1,7 +1,7 @@
-"""The links of a relation as sums need them: in memory; or in blocks on disk (`packed_links`), with the same numbers.
+"""Links of a relation in memory, for sums over them; `outofcore_links` has the same interface for blocks on disk.
 
-What is added up over links is added up leaf by leaf, in the order of the first tree, so that it has the same bits
-wherever the links are.
+Sums over links are added leaf by leaf, in the order of the first tree, so results are bitwise identical in memory and
+on disk (decision 27).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from plait._typing import AnyArray, Array
 from plait.codegen.plan import ALONE, Plan
 from plait.data.sparse.csf import CSFCache, CSFTensor, SummedTable, as_fibres, narrow
 from plait.data.sparse.csf_index import CSFIndex
-from plait.data.sparse.parallel import PIECE
+from plait.data.sparse.parallel import CHUNK_ROWS
 from plait.data.sparse.sorting import is_uniform
 from plait.inference.gamma import FactorState
 from plait.inference.occurrences import numbered
@@ -34,41 +34,38 @@ class Looked(NamedTuple):
 
 
 class LinkSums(Protocol):
-    """What is asked of the links of a relation; plan: how its sums are computed."""
+    """Interface of the links of a relation; `plan` is the plan of its sums."""
 
     @property
     def order(self) -> tuple[str, ...] | None:
-        """The order of the indices in blocks on disk; None in memory, where they can be sorted."""
+        """Order of the indices in blocks on disk; None in memory, where links can be sorted."""
 
     @property
     def links(self) -> int:
-        """How many there are."""
+        """Number of links."""
 
     @property
     def exposed(self) -> tuple[int, ...]:
-        """The terms that have an exposure."""
+        """Positions of the terms that have an exposure."""
 
     def tables(self, plan: Plan, forest: CSFCache) -> Sequence[SummedTable]:
-        """The links as a table for every pass of a plan."""
+        """One table per pass of a plan."""
 
     def sums(self, plan: Plan, table: SummedTable) -> Sums:
-        """What a likelihood needs to know of all values; table: that of the first pass."""
+        """Sums of values for the likelihood; `table` is that of the first pass."""
 
     def marginals(self, plan: Plan, table: SummedTable, *, valued: bool) -> list[Array]:
-        """Over the links of every row of each factor, Σ M·X, or ΣM."""
+        """Σ M·X (`valued`) or ΣM over the links of each row, by factor."""
 
     def log_exposed(self, plan: Plan) -> float:
-        """Σ M·X log V over the links, of the only term."""
+        """Σ M·X log V over the links of the only term."""
 
     def look(self, plan: Plan, table: SummedTable, factors: Sequence[FactorState]) -> Looked:
         """All links in memory, in the order of the table of the first pass."""
 
 
 class Nonzeros(NamedTuple):
-    """Links in memory: cells sorted, (n, order) or as fibres; X, the weight M, the exposure V of every term.
-
-    An exposure that is None is 1.
-    """
+    """Links in memory: sorted cells (n_links, n_indices) or CSF; X, M, and the exposure V of every term (None: 1)."""
 
     cells: CSFIndex | NDArray[np.integer]
     values: NDArray[Any]
@@ -77,22 +74,20 @@ class Nonzeros(NamedTuple):
 
     @property
     def order(self) -> None:
-        """They can be sorted."""
+        return None
 
     @property
     def links(self) -> int:
-        """How many there are."""
         return len(self.values)
 
     @property
     def exposed(self) -> tuple[int, ...]:
-        """The terms that have an exposure."""
         return tuple(term for term, V in enumerate(self.exposures) if V is not None)
 
     def tables(self, plan: Plan, forest: CSFCache) -> list[CSFTensor]:
-        """A tree for every pass. Entries are M, or M·X where a likelihood needs no more."""
+        """One CSF tensor per pass, with entries M, or M·X where the likelihood needs no more."""
         likelihood, stored = plan.likelihood, self._entries(plan.likelihood)
-        beside = [likelihood.stored(_as_floats(self.values)).astype(np.float64)] if likelihood.beside else []
+        beside = [likelihood.stored(_as_floats(self.values)).astype(np.float64)] if likelihood.reads_values else []
         beside += [cast(Array, self.exposures[term]) for term in plan.exposed]
         links, trees = self._fibres(plan), []
         for part in plan.passes:
@@ -102,7 +97,7 @@ class Nonzeros(NamedTuple):
         return trees
 
     def _entries(self, likelihood: Likelihood) -> NDArray[Any]:
-        """What kernels multiply by; where that is x itself, it is not kept twice."""
+        """Numbers that kernels multiply by; no copy where these are x itself."""
         if self._plain(likelihood):
             return narrow(self.values)
         return narrow(likelihood.entries(_as_floats(self.values), self.weights))
@@ -111,7 +106,7 @@ class Nonzeros(NamedTuple):
         return is_uniform(self.weights) and self.weights[0] == 1 and is_valued(likelihood)
 
     def _values(self, likelihood: Likelihood, tree: CSFTensor, part: slice) -> Array:
-        """Some values in the order of a tree, which may have them as its entries."""
+        """Values of entries `part` in the order of a tree."""
         if self._plain(likelihood) and not is_uniform(self.values):
             return np.asarray(tree.entries[part], np.float64)
         return _ordered(self.values, tree, part)
@@ -121,7 +116,6 @@ class Nonzeros(NamedTuple):
         return as_fibres(plan.indices, plan.sizes, cells)
 
     def sums(self, plan: Plan, table: SummedTable) -> Sums:
-        """What a likelihood needs to know of all values."""
         tree, total = cast(CSFTensor, table), NO_SUMS
         for part in _pieces(tree):
             values, weights = self._values(plan.likelihood, tree, part), _ordered(self.weights, tree, part)
@@ -129,10 +123,9 @@ class Nonzeros(NamedTuple):
         return total
 
     def marginals(self, plan: Plan, table: SummedTable, *, valued: bool) -> list[Array]:
-        """Over the links of every row of each factor, Σ M·X, or ΣM."""
         tree = cast(CSFTensor, table)
         totals = [np.zeros(layout.rows) for layout in plan.layouts]
-        for begin, piece in tree.pieces(PIECE):
+        for begin, piece in tree.pieces(CHUNK_ROWS):
             part = tree.part(piece)
             rows = slice(begin, begin + len(part))
             numbers = _ordered(self.weights, tree, rows)
@@ -144,12 +137,10 @@ class Nonzeros(NamedTuple):
         return totals
 
     def log_exposed(self, plan: Plan) -> float:
-        """Σ M·X log V over the links, of the only term."""
         entries = plan.likelihood.entries(_as_floats(self.values), self.weights)
         return float(entries @ np.log(cast(Array, self.exposures[0])))
 
     def look(self, plan: Plan, table: SummedTable, factors: Sequence[FactorState]) -> Looked:
-        """All links in memory, in the order of the table of the first pass."""
         tree, every = cast(CSFTensor, table), slice(0, self.links)
         columns = {index: tree.column(index, len(tree.order) - 1) for index in plan.indices}
         exposures = [None if V is None else _ordered(V, tree, every) for V in self.exposures]
@@ -163,35 +154,37 @@ def is_valued(likelihood: Likelihood) -> bool:
 
 
 def _as_floats(numbers: NDArray[Any]) -> NDArray[np.floating]:
-    """Numbers to reckon with, which narrow integers are not."""
+    """Numbers in a floating-point dtype."""
     return numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)
 
 
 def _numbers(plan: Plan, tree: CSFTensor) -> tuple[NDArray[np.uint32], ...]:
-    """The rows of every factor over pairs at the fibres of a tree."""
+    """Rows of every factor over pairs at the fibres of a tree."""
     pairs = ((layout.pairs, operand.visible) for layout, operand in zip(plan.layouts, plan.operands))
     return tuple(numbered(tree, own, visible) for own, visible in pairs if own is not None)
 
 
 def _ordered(numbers: AnyArray, tree: CSFTensor, part: slice) -> Array:
-    """Some numbers in the order of a tree; one seen many times stays that, for it is added up in another way."""
+    """Numbers of entries `part` in the order of a tree; a constant stays a broadcast view, which is
+    summed differently.
+    """
     some = numbers[part] if tree.turn is None else tree.turn.take(numbers, part)
     return np.asarray(some, np.float64) if is_uniform(some) else np.ascontiguousarray(some, np.float64)
 
 
 def _pieces(tree: CSFTensor) -> Iterator[slice]:
-    """The entries of every leaf in short ranges."""
+    """Short ranges of the entries of every leaf."""
     begin = 0
     for leaf in tree.leaves:
         end = begin + tree.length(leaf)
-        for at in range(begin, end, PIECE):
-            yield slice(at, min(at + PIECE, end))
+        for at in range(begin, end, CHUNK_ROWS):
+            yield slice(at, min(at + CHUNK_ROWS, end))
         begin = end
 
 
 def add_up_rows(plan: Plan, position: int, columns: Mapping[str, AnyArray], numbers: Array, total: Array) -> None:
-    """Add numbers, one an entry, to the totals of an operand's rows, one after another."""
-    for at in range(0, len(numbers), PIECE):
-        part = slice(at, at + PIECE)
+    """Add `numbers` (n_links,) to the totals of an operand's rows, in order."""
+    for at in range(0, len(numbers), CHUNK_ROWS):
+        part = slice(at, at + CHUNK_ROWS)
         rows = plan.rows(position, {index: column[part] for index, column in columns.items()})
         np.add.at(total, rows, numbers[part])

@@ -1,4 +1,4 @@
-"""What a relation's sums are made of: its factors under the names of its equation, and contractions of them."""
+"""Occurrences of factors in the terms of an equation, and contractions over named indices."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ Indices = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Use:
-    """A factor's occurrence in a term: its inside indices under the names that the equation uses.
+    """Occurrence of a factor in a term, with its inside indices under the names of the equation.
 
-    name: of the occurrence, which differs from the factor's where that stands twice in the term. pairs: what the rows
-    of the factor stand for, where they are those of pairs; shared: this is the part that all other pairs share.
+    `name` differs from that of the factor where it occurs twice in the term. `pairs` are the pairs of a factor over
+    pairs; `shared` marks the rows that pairs without rows of their own share.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Use:
 
     @classmethod
     def of(cls, layout: Layout, indices: Indices, name: str) -> "Use":
-        """A factor whose indices, as first written, have other names here."""
+        """Occurrence of a factor whose indices have other names here."""
         pairs = layout.pairs
         here = dict(zip(layout.indices if pairs is None else pairs.indices, indices))
         visible = tuple(here[i] for i in (layout.visible if pairs is None else pairs.visible))
@@ -43,31 +43,29 @@ class Use:
 
     @property
     def listed(self) -> bool:
-        """Whether its rows are those of pairs."""
         return self.pairs is not None and not self.shared
 
     def of_others(self) -> "Use":
-        """The same for the pairs that have no rows of their own."""
+        """Occurrence for the pairs that have no rows of their own."""
         return replace(self, visible=self.visible[:1], layout=self.layout.shared, shared=True)
 
     def taken(self, factors: Mapping[str, FactorState]) -> FactorState:
-        """The factor, or the rows of it that pairs share."""
+        """The factor, or its rows that pairs share."""
         return factors[self.factor].shared if self.shared else factors[self.factor]
 
     def mean_of_others(self, exposure: Array) -> Array:
-        """The mean exposure of the pairs that share each row, from their sum: 0 where no pair does."""
+        """Mean exposure of the pairs that share each row, from their sum; 0 where no pair does."""
         assert self.pairs is not None
         others = self.pairs.others[:, None]
         return np.asarray(exposure / np.where(others > 0, others, np.inf))
 
     @property
     def indices(self) -> Indices:
-        """Visible, then latent."""
         return self.visible + self.latent
 
 
 class Einsum:
-    """A contraction over named indices whose path is found once; output indices that no input has get length 1."""
+    """Contraction over named indices with a path found once; output indices without an input get length 1."""
 
     def __init__(self, inputs: Sequence[Indices], output: Indices, sizes: Mapping[str, int]) -> None:
         names = list(dict.fromkeys(index for indices in inputs for index in indices))
@@ -81,13 +79,12 @@ class Einsum:
         self._call: Any = None if self._alike else opt_einsum.contract_expression(text, *shapes, optimize="greedy")
 
     def __call__(self, *arrays: Array) -> Array:
-        """Contract."""
         if self._alike:
             return np.asarray(math.prod(arrays)).reshape(self.shape) if arrays else np.ones(self.shape)
         return np.asarray(self._call(*arrays)).reshape(self.shape)
 
 
 def numbered(tree: CSFTensor, pairs: PairRows, visible: Indices) -> NDArray[np.uint32]:
-    """The row of a factor over pairs at every fibre of the level at which the last of its indices is known."""
+    """Row of a factor over pairs at every fibre of the level at which the last of its indices is known."""
     level = max(tree.order.index(index) for index in visible)
     return pairs.find([tree.column(index, level) for index in visible]).astype(np.uint32)

@@ -1,4 +1,4 @@
-"""Links in blocks on disk as sums need them: what weighs or exposes a link is found when its block is read."""
+"""Links in blocks on disk, for sums over them; weights and exposures are looked up when a block is read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from plait.data.outofcore.block_table import LinksOnDisk, PackedTable
 from plait.data.outofcore.packed import PackedRelation
 from plait.data.sparse.cell_draws import Draws
 from plait.data.sparse.csf import CSFCache, CSFTensor, SummedTable
-from plait.data.sparse.parallel import PIECE
+from plait.data.sparse.parallel import CHUNK_ROWS
 from plait.inference.gamma import FactorState
 from plait.inference.nonzeros import NO_SUMS, Looked, Nonzeros, add_up_rows, is_valued
 from plait.inference.underflow import log_rates
@@ -22,7 +22,7 @@ from plait.likelihood import Likelihood, Sums
 
 
 def nonzeros_of(links: Links, exposures: tuple[Weights | None, ...]) -> "Nonzeros | PackedLinks":
-    """The links of one part as sums need them; exposures: V of every term."""
+    """Links of one relation in memory or on disk; `exposures` has V of every term."""
     if isinstance(links, LinksOnDisk):
         return PackedLinks(links.disk.packed, links.weight, exposures, links.draws)
     cells = links.cells() if any(V is not None for V in exposures) else None
@@ -32,9 +32,8 @@ def nonzeros_of(links: Links, exposures: tuple[Weights | None, ...]) -> "Nonzero
 
 @dataclass(frozen=True, eq=False)
 class PackedLinks:
-    """Links in blocks on disk. weight: what all of them weigh, times a draw for each where there are draws.
-
-    exposures: V of every term; None where it is 1.
+    """Links in blocks on disk. `weight`: of every link, times its draw where there are draws; `exposures`: V of every
+    term, None for 1.
     """
 
     packed: PackedRelation
@@ -44,17 +43,14 @@ class PackedLinks:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """That of the blocks."""
         return self.packed.order
 
     @property
     def links(self) -> int:
-        """How many there are."""
         return self.packed.links
 
     @property
     def exposed(self) -> tuple[int, ...]:
-        """The terms that have an exposure."""
         return tuple(term for term, V in enumerate(self.exposures) if V is not None)
 
     @property
@@ -62,13 +58,12 @@ class PackedLinks:
         return AtLinks(self.packed.indices, self.weight, self.draws, self.packed.has_weights)
 
     def tables(self, plan: Plan, forest: CSFCache) -> list[PackedTable]:
-        """The blocks, for the only pass of a plan."""
         beside = tuple(V for term in plan.exposed if (V := self.exposures[term]) is not None)
         dress = Dressed(plan.likelihood, self._at_links, beside)
         return [PackedTable(self.packed.blocks, dress.kind(self.packed.blocks.types[-1]), dress)]
 
     def sums(self, plan: Plan, table: SummedTable) -> Sums:
-        """Those of the manifest, which are of links that weigh what they did when they were packed; or by a pass."""
+        """Sums of the manifest where the weights are those of packing; else by a pass."""
         if self.draws is None:
             return Sums(*(number * self._times for number in self.packed.sums))
         total = NO_SUMS
@@ -81,7 +76,9 @@ class PackedLinks:
         return 1.0 if self.weight == self.packed.weight else self.weight / self.packed.weight  # both may be 0
 
     def marginals(self, plan: Plan, table: SummedTable, *, valued: bool) -> list[Array]:
-        """Those of the manifest; of factors with several visible indices, and of draws, by a pass over all blocks."""
+        """Marginals of the manifest; for factors with several visible indices and for draws, by a pass
+        over all blocks.
+        """
         known = [len(operand.visible) == 1 and self.draws is None for operand in plan.operands]
         found = [np.zeros(layout.rows) for layout in plan.layouts]
         for position, total in enumerate(found):
@@ -96,7 +93,6 @@ class PackedLinks:
         return found
 
     def log_exposed(self, plan: Plan) -> float:
-        """Σ M·X log V over the links, of the only term."""
         (V,), total = self.exposures, 0.0
         assert V is not None
         for columns, values, weights in self._pieces():
@@ -117,23 +113,23 @@ class PackedLinks:
         return Looked(values, np.broadcast_to(self.weight, len(values)) if alike else weights, logs)
 
     def _pieces(self) -> Iterator[tuple[list[AnyArray], Array, Array]]:
-        """Row numbers by index, values and weights of some links at a time, none of two blocks."""
+        """Row numbers by index, values and weights of chunks of links; no chunk spans two blocks."""
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             columns = [tree.column(index, len(tree.order) - 1) for index in self.packed.indices]
-            for at in range(0, len(tree), PIECE):
-                entries = tree.entries[at : at + PIECE]
+            for at in range(0, len(tree), CHUNK_ROWS):
+                entries = tree.entries[at : at + CHUNK_ROWS]
                 there = slice(None) if entries.min() > 0 else entries > 0
-                some = [column[at : at + PIECE][there] for column in columns]
+                some = [column[at : at + CHUNK_ROWS][there] for column in columns]
                 values = entries[there].astype(np.float64)
-                own = tree.beside[0][at : at + PIECE][there] if tree.beside else None
+                own = tree.beside[0][at : at + CHUNK_ROWS][there] if tree.beside else None
                 yield some, values, self._at_links(some, len(values), own)
 
 
 @dataclass(frozen=True)
 class AtLinks:
-    """M at links: a number, times a draw for each where there are draws, and the weights that they have themselves.
+    """Weights M at links: a number, times draws, times the links' own weights.
 
-    indices: in the order that draws take; own: whether they have any.
+    `indices`: in the order of the draws; `own`: whether links have weights of their own.
     """
 
     indices: tuple[str, ...]
@@ -142,26 +138,28 @@ class AtLinks:
     own: bool
 
     def __call__(self, columns: Sequence[AnyArray], count: int, own: Array | None) -> Array:
-        """At links by the row numbers of the indices, and their own weights."""
+        """M at links, (n_links,), from row numbers by index and own weights."""
         M = np.broadcast_to(self.weight, count) if own is None else own * self.weight
         return M if self.draws is None else self.draws(columns) * M
 
     @property
     def plain(self) -> bool:
-        """Whether it is 1 everywhere."""
+        """Whether M is 1 everywhere."""
         return self.weight == 1.0 and self.draws is None and not self.own
 
 
 @dataclass(frozen=True)
 class Dressed:
-    """Blocks as a likelihood's kernel reads them; a module's class, for workers are sent it. exposures: V to read."""
+    """Conversion of blocks to the entries that a likelihood's kernel reads; pickled to workers.
+    `exposures`: V to read.
+    """
 
     likelihood: Likelihood
     weights: AtLinks
     exposures: tuple[Weights, ...] = ()
 
     def kind(self, stored: np.dtype[np.generic]) -> np.dtype[np.generic]:
-        """What the entries are kept in."""
+        """Dtype of the entries."""
         if self._as_stored:
             return stored
         return np.dtype(np.uint8) if self.weights.plain and not self._valued else np.dtype(np.float64)
@@ -173,22 +171,22 @@ class Dressed:
     @property
     def _as_stored(self) -> bool:
         """Whether entries are those of the blocks."""
-        return self._valued and self.weights.plain and not self.likelihood.beside
+        return self._valued and self.weights.plain and not self.likelihood.reads_values
 
     def __call__(self, tree: CSFTensor) -> CSFTensor:
-        """A block with these entries; beside them x where it is read, then exposures."""
+        """A block with entries, x where kernels read it, and exposures."""
         if self._as_stored and not self.exposures:
             return tree
         needed = self.weights.draws is not None or self.exposures
         columns = [tree.column(index, len(tree.order) - 1) for index in self.weights.indices] if needed else []
         values = tree.entries.astype(np.float64)
         entries = tree.entries if self._as_stored else self._entries(tree, columns, values)
-        beside = [self.likelihood.stored(np.maximum(values, _least(values)))] if self.likelihood.beside else []
+        beside = [self.likelihood.stored(np.maximum(values, _least(values)))] if self.likelihood.reads_values else []
         beside += [_at(V, columns) for V in self.exposures]
         return replace(tree, entries=entries, beside=tuple(np.asarray(numbers, np.float64) for numbers in beside))
 
     def _entries(self, tree: CSFTensor, columns: Sequence[AnyArray], values: Array) -> AnyArray:
-        """M·X, or M, which of a listed 0 is none."""
+        """M·X, or M, which is 0 at a listed 0."""
         M = np.ascontiguousarray(self.weights(columns, len(tree), tree.beside[0] if tree.beside else None))
         if self._valued:
             return self.likelihood.entries(values, M)
@@ -197,13 +195,13 @@ class Dressed:
 
 
 def _at(V: Weights, columns: Sequence[AnyArray]) -> Array:
-    """V at cells by their row numbers, a piece at a time."""
+    """V at cells by their row numbers, in chunks."""
     count = len(columns[0])
-    pieces = (slice(at, at + PIECE) for at in range(0, count, PIECE))
+    pieces = (slice(at, at + CHUNK_ROWS) for at in range(0, count, CHUNK_ROWS))
     return np.concatenate([np.zeros(0), *(V.at(np.stack([c[piece] for c in columns], axis=1)) for piece in pieces)])
 
 
 def _least(values: Array) -> float:
-    """The smallest value over 0: what stands beside a listed 0, which weighs nothing."""
+    """Smallest positive value: stands in for a listed 0, which has weight 0."""
     over = values[values > 0]
     return float(over.min()) if len(over) else 1.0

@@ -1,4 +1,4 @@
-"""A fit's working set: the relations' sums and the factors' state, and the terms of the bound that go with them."""
+"""State of a fit: the sums of relations, the factors and priors, and the terms of the objective."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ Method = Literal["vb", "em", "map"]
 
 @dataclass
 class Problem:
-    """Relations, factors and priors of a fit. `free` are the factors that are updated, in the model's order."""
+    """Relations, factors and priors of a fit. `free` names the factors that are updated, in the model's order."""
 
     method: Method
     parts: Sequence[RelationData]
@@ -44,7 +44,7 @@ class Problem:
     likelihood_params: dict[str, dict[str, float]] = field(
         default_factory=dict
     )  # by relation the state of its likelihood
-    relations: list[RelationSums] = field(default_factory=list)  # made of the parts, unless they are known
+    relations: list[RelationSums] = field(default_factory=list)  # built from the parts if empty
 
     def __post_init__(self) -> None:
         layouts = {name: factor.layout for name, factor in self.factors.items()}
@@ -58,12 +58,12 @@ class Problem:
         self._first = [next((f for f in self.free if f in term.uses), None) for term in self.terms]
         self._last = [next((f for f in reversed(self.free) if f in term.uses), None) for term in self.terms]
         self.divergences = dict.fromkeys(self.free, 0.0)
-        self.exposed: dict[str, NDArray[np.bool_]] = {}  # rows of each factor that any observed cell depends on
+        self.exposed: dict[str, NDArray[np.bool_]] = {}  # rows of each factor with observed cells
         self._links: dict[str, Array] = {}
-        self._ahead: dict[int, Array] = {}  # exposures of the terms' first free factors, where known already
+        self._ahead: dict[int, Array] = {}  # cached exposures of the first free factor of each term
 
     def axis(self, index: str) -> str:
-        """The latent index that one is tied to, for a factor that stands twice has both; else itself."""
+        """The latent index that `index` is tied to by a factor that occurs twice; else itself."""
         return self._tied.get(index, index)
 
     @cached_property
@@ -73,19 +73,19 @@ class Problem:
 
     @property
     def numbers(self) -> str:
-        """What the factors are stored in, for errors."""
+        """Dtype of the factors, for messages."""
         singles = any(self.factors[name].exp_mean_log.dtype == np.float32 for name in self.free)
         return "floats" if singles else "doubles"
 
     @property
     def plan(self) -> str:
-        """Trees, buffers, memory and cost of every relation, and the memory of the factors, to be read."""
+        """Trees, buffers, memory and cost of every relation, and memory of the factors, as text."""
         factors = sum((2 + len(factor.parameters)) * factor.exp_mean_log.nbytes for factor in self.factors.values())
         lines = [str(relation.plan) for relation in self.relations if relation.plan is not None]
         return "\n".join([*lines, f"factors: {factors / 1e6:,.1f} MB"])
 
     def recompute_elbo_terms(self) -> None:
-        """Compute every G and KL afresh (after initialisation and pruning; updates keep them in step)."""
+        """Compute every G and KL from the factors; updates then keep them current."""
         self.rates = [term.total(self.factors) for term in self.terms]
         for name in self.free:
             self.divergences[name] = self._divergence(name)
@@ -97,27 +97,26 @@ class Problem:
         return (divergence if self.method == "vb" else log_density)(self.factors[name], A, B)
 
     def spread(self, name: str) -> tuple[Array, Array]:
-        """A factor's A and B as (rows or 1) × (columns or 1)."""
+        """A and B of a factor, (n_rows or 1, n_columns or 1)."""
         layout, prior = self.factors[name].layout, self.priors[name]
         return layout.spread(prior.concentration), layout.spread(prior.mean)
 
     def links(self, name: str) -> Array:
-        """Σ M X of every row of a factor, over all relations; kept, for the data do not change."""
+        """Σ M X of each row of a factor, over all relations; cached."""
         if name not in self._links:
             sums = [relation.marginals() for relation in self.relations if name in relation.names]
             self._links[name] = sum((each[name] for each in sums), np.zeros(self.factors[name].layout.rows))
         return self._links[name]
 
     def rescale(self, name: str, log_scale: float) -> None:
-        """Multiply a factor by a constant."""
         rescale(self.factors[name], float(np.exp(log_scale)))
 
     def parameters(self, name: str) -> tuple[Array, ...]:
-        """What a free factor is made from, as stored: C and D of a posterior, Z of a point."""
+        """C and D of a posterior, Z of a point, as stored."""
         return self.factors[name].parameters
 
     def place(self, name: str) -> None:
-        """Let a factor and its KL follow its parameters, which were changed in place."""
+        """Recompute statistics and KL of a factor after its parameters were changed in place."""
         factor = self.factors[name]
         self._ahead.clear()
         if self.method == "em":
@@ -127,32 +126,32 @@ class Problem:
             self.divergences[name] = place(factor, *self.spread(name), self.executor)
 
     def cache_exposures(self) -> None:
-        """G of every term afresh, by the exposures that the next sweep begins with."""
+        """Recompute G of every term by the exposures that the next sweep starts with."""
         for n, (term, name) in enumerate(zip(self.terms, self._first)):
             if name is not None:
                 self._ahead[n] = term.exposed(name, self.factors)
                 self.rates[n] = term.total(self.factors, name, self._ahead[n])
 
-    def state(self, history: Sequence[Record], pause: int, trail: MomentumState) -> State:
-        """All that changes in the loop, as it stands."""
+    def state(self, history: Sequence[Record], pause: int, momentum: MomentumState) -> State:
         factors, priors = {name: FactorSnapshot.of(factor) for name, factor in self.factors.items()}, dict(self.priors)
         rates, divergences, exposed = list(self.rates), dict(self.divergences), dict(self.exposed)
-        return State(factors, priors, rates, divergences, exposed, history, pause, trail, dict(self.likelihood_params))
+        return State(
+            factors, priors, rates, divergences, exposed, history, pause, momentum, dict(self.likelihood_params)
+        )
 
     def restore(self, state: State) -> None:
-        """Set what was computed on the way to a state; its factors and priors are this problem's already."""
+        """Set rates, KL and likelihood parameters from a state whose factors and priors this problem has."""
         self.rates, self.divergences, self.exposed = list(state.rates), dict(state.divergences), dict(state.exposed)
 
     def expected_counts(self, *, bound: bool = True) -> list[ExpectedCounts]:
-        """One counts pass over every relation, for all free factors."""
+        """One pass over every relation, for all free factors."""
         return [self.relation_counts(relation, self.free, bound=bound) for relation in self.relations]
 
     def relation_counts(self, relation: RelationSums, wanted: Sequence[str], *, bound: bool) -> ExpectedCounts:
-        """The counts of one relation."""
         return relation.count(self.factors, self.likelihood_params[relation.part.name], wanted, bound=bound)
 
     def learn(self, counted: Sequence[ExpectedCounts]) -> None:
-        """The likelihoods' own numbers that are best at fixed counts: the bound does not fall."""
+        """Update the parameters of the likelihoods at fixed counts; the objective does not fall."""
         for relation, sums in zip(self.relations, counted):
             name = relation.part.name
             self.likelihood_params[name] = relation.part.likelihood.update(
@@ -160,7 +159,7 @@ class Problem:
             )
 
     def choose(self) -> bool:
-        """The same among numbers that need a look at every nonzero, at fixed factors; whether any has changed."""
+        """Choose likelihood parameters by a pass over all nonzeros at fixed factors; return whether any changed."""
         before = dict(self.likelihood_params)
         for relation in self.relations:
             name, likelihood = relation.part.name, relation.part.likelihood
@@ -169,16 +168,16 @@ class Problem:
         return self.likelihood_params != before
 
     def objective(self, counted: Sequence[ExpectedCounts]) -> float:
-        """𝓑 of the state at which the counts were taken (EM: log-likelihood, MAP: log joint)."""
+        """ELBO at the factors of the counts (EM: log-likelihood, MAP: log joint)."""
         return sum(c.value for c in counted) - sum(self.rates) + sum(self.divergences.values())
 
     @property
     def by_unit(self) -> float:
-        """What the bound has by the unit of values only, which says nothing of how large a change is."""
+        """Part of the objective that depends on the unit of values only; relative changes leave it out."""
         return sum(relation.part.likelihood.by_unit(relation.sums) for relation in self.relations)
 
     def update(self, name: str, counted: Sequence[ExpectedCounts]) -> None:
-        """One coordinate update: the factor's new posterior, its KL, and G of the terms it is the last of."""
+        """One coordinate update of a factor's posterior, its KL, and G of the terms whose last factor it is."""
         exposures = {n: self._exposure(n, name) for n, term in enumerate(self.terms) if name in term.uses}
         own = [c for c, relation in zip(counted, self.relations) if name in relation.names]
         gradient = add_up([c.gradients[name] for c in own], self.executor)
@@ -187,13 +186,13 @@ class Problem:
             name, self._evidence(name, gradient, np.sum(extras, axis=0) if extras else None, exposures)
         )
         for n, exposure in exposures.items():
-            if self._last[n] == name:  # all other factors of the term are as new as this one
+            if self._last[n] == name:  # the other factors of the term are up to date
                 self._measure(n, name, exposure)
 
     def settle(self, name: str, evidence: RowEvidence) -> float:
         """Update a factor's posterior; return −KL, or the log prior density."""
         factor = self.factors[name]
-        if name not in self.exposed:  # it is the weights that decide
+        if name not in self.exposed:  # depends on the weights only
             seen = [(e > 0).any(axis=1) for e in (evidence.exposure, evidence.twice) if e is not None]
             self.exposed[name] = np.broadcast_to(reduce(np.logical_or, seen), (factor.layout.rows,))
         if self.method == "em":
@@ -203,7 +202,7 @@ class Problem:
         return update(factor, evidence, prior_terms(*self.spread(name), self.executor), self.executor)
 
     def _measure(self, n: int, name: str, exposure: Array) -> None:
-        """G of a term after its last factor; an exposure that the factor itself is in is taken anew."""
+        """G of a term after its last factor; an exposure that contains the factor itself is recomputed."""
         term = self.terms[n]
         if term.uses[name] > 1:
             exposure = term.exposed(name, self.factors)
@@ -212,12 +211,12 @@ class Problem:
         self.rates[n] = term.total(self.factors, name, exposure)
 
     def _exposure(self, n: int, name: str) -> Array:
-        """A factor's exposure in a term; that of the first one may be known."""
+        """Exposure of a factor in a term, from the cache for the first one."""
         known = self._ahead.pop(n, None) if self._first[n] == name else None
         return self.terms[n].exposed(name, self.factors) if known is None else known
 
     def _evidence(self, name: str, gradient: Array, extra: Array | None, exposures: Mapping[int, Array]) -> RowEvidence:
-        """Gradient, counts beside it and all exposures of one factor, added up."""
+        """Sum of gradient, underflow counts and exposures of one factor."""
         own = {n: exposure for n, exposure in exposures.items() if not self.terms[n].member(name).shared}
         once, twice = (
             [e for n, e in own.items() if (self.terms[n].uses[name] > 1) == again] for again in (False, True)
@@ -232,7 +231,7 @@ class Problem:
         )
 
     def _with_others(self, name: str, exposure: Array, others: Sequence[Array]) -> Array:
-        """The exposure of all rows of a factor over pairs; that of the rows that pairs share is a mean of theirs."""
+        """Exposure of all rows of a factor over pairs; rows that pairs share take the mean of theirs."""
         layout = self.factors[name].layout
         assert layout.pairs is not None
         whole = np.array(np.broadcast_to(exposure, (layout.rows, layout.columns)))

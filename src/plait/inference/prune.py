@@ -1,4 +1,4 @@
-"""Removing components that explain nothing: how, with component-tied priors, the model order is found."""
+"""Pruning: removal of components without expected counts, which with component-tied priors finds the model order."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,11 +12,11 @@ from plait.inference.gamma import FactorState, Prior, posterior
 from plait.inference.problem import Problem
 from plait.inference.relation_sums import Rate
 
-FEW = 0.5  # a component with fewer expected counts is a candidate
+MAX_PRUNED_COUNTS = 0.5  # expected counts of a candidate for removal
 
 
 def prune(problem: Problem, counted: Sequence[ExpectedCounts]) -> tuple[Problem, Sequence[ExpectedCounts]] | None:
-    """The problem without components that have too few counts, if the bound does not fall; None if nothing goes."""
+    """The problem without weak components; None if there are none or the objective would fall."""
     bound = problem.objective(counted)
     given = {
         problem.axis(index)
@@ -27,7 +27,7 @@ def prune(problem: Problem, counted: Sequence[ExpectedCounts]) -> tuple[Problem,
     for index, counts in component_counts(problem, counted).items():
         if index in given:  # a given factor keeps the components that it was given
             continue
-        weak = np.flatnonzero(counts < FEW)
+        weak = np.flatnonzero(counts < MAX_PRUNED_COUNTS)
         weak = weak[np.argsort(counts[weak])][: len(counts) - 1]  # at least one stays
         for trial in [weak, weak[:1]] if len(weak) > 1 else [weak]:
             if len(trial):
@@ -40,18 +40,22 @@ def prune(problem: Problem, counted: Sequence[ExpectedCounts]) -> tuple[Problem,
 
 
 def component_counts(problem: Problem, counted: Sequence[ExpectedCounts]) -> dict[str, Array]:
-    """Expected counts of every component, by its axis, added up over relations.
+    """Expected counts of every component, by its axis, summed over relations.
 
-    Any factor that has the index tells, for all terms that it is in. One that stands twice has every count twice; where
-    it does so in some terms only, theirs are doubled here, for rather too many than too few may be kept.
+    One factor with the index gives them for all its terms. A factor that occurs twice has every count twice; where it
+    does so in some terms only, their counts are doubled, which keeps a component rather than removing it.
     """
     totals: dict[str, Array] = {}
     for relation, sums in zip(problem.relations, counted):
-        told: set[tuple[str, str]] = set()
+        counted_axes: set[tuple[str, str]] = set()
         for term in relation.terms:
             for member in term.members:
                 axes = [problem.axis(index) for index in member.latent]
-                new = [n for n, axis in enumerate(axes) if axes.index(axis) == n and not _is_told(term, axis, told)]
+                new = [
+                    n
+                    for n, axis in enumerate(axes)
+                    if axes.index(axis) == n and not _is_counted(term, axis, counted_axes)
+                ]
                 if member.factor not in sums.gradients or not new:
                     continue
                 factor = problem.factors[member.factor]
@@ -62,17 +66,16 @@ def component_counts(problem: Problem, counted: Sequence[ExpectedCounts]) -> dic
                     place = len(member.layout.visible) + n
                     others = tuple(at for at in range(inside.ndim) if at != place)
                     totals[axes[n]] = totals.get(axes[n], 0.0) + inside.sum(axis=others, dtype=np.float64)
-                    told.add((member.factor, axes[n]))
+                    counted_axes.add((member.factor, axes[n]))
     return totals
 
 
-def _is_told(term: Rate, axis: str, told: set[tuple[str, str]]) -> bool:
-    """Whether a factor of the term has told the counts of an axis already."""
-    return any((member.factor, axis) in told for member in term.members)
+def _is_counted(term: Rate, axis: str, counted_axes: set[tuple[str, str]]) -> bool:
+    return any((member.factor, axis) in counted_axes for member in term.members)
 
 
 def without(problem: Problem, index: str, gone: NDArray[np.integer]) -> Problem:
-    """The same state with some components of a latent index left out."""
+    """The problem without some components of a latent index."""
     along = {
         name: [n for n, i in enumerate(factor.layout.inside) if i in factor.layout.latent and problem.axis(i) == index]
         for name, factor in problem.factors.items()
@@ -94,7 +97,7 @@ def without(problem: Problem, index: str, gone: NDArray[np.integer]) -> Problem:
 
 
 def _cut(factor: FactorState, axes: Sequence[int], gone: NDArray[np.integer]) -> FactorState:
-    """The factor without some places of these of its inside axes."""
+    """The factor without some positions of its inside axes."""
     layout = factor.layout
     if not axes:
         return factor
@@ -109,7 +112,7 @@ def _cut_prior(prior: Prior, axes: Sequence[int], gone: NDArray[np.integer]) -> 
 
 
 def _without(array: Array, axes: Sequence[int], gone: NDArray[np.integer]) -> Array:
-    """The array without some places of these axes; one of length 1 stands for all of them."""
+    """The array without some positions of axes; an axis of length 1 stays."""
     for axis in axes:
         array = array if array.shape[axis] == 1 else np.delete(array, gone, axis=axis)
     return array

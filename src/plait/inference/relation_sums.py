@@ -1,4 +1,4 @@
-"""A relation as a fit needs it: its counts, and term by term its exposures, for given sizes and ranks."""
+"""Sums of one relation: expected counts, and exposures term by term, for given sizes and ranks."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ Uses = tuple[tuple[str, Indices], ...]  # the factors of a term, each with its i
 
 @dataclass(frozen=True)
 class RelationData:
-    """One relation as inference needs it: the factors of every term, the nonzeros, and every term's weights M·V."""
+    """One relation for inference: the factors of every term, the nonzeros, and the weights M·V of every term."""
 
     name: str
     likelihood: Likelihood
@@ -41,9 +41,9 @@ class RelationData:
 
 
 class Rate:
-    """G of one term, or a part of it: the exposures of its factors, and their sum with the factors themselves.
+    """G of one term or a part of it: exposures of its factors, and their product with the factors.
 
-    number: of the term in its equation.
+    `number`: position of the term in its equation.
     """
 
     def __init__(
@@ -63,26 +63,24 @@ class Rate:
         self.exposure = ExposureSums(members, weights, sizes, executor, forest)
 
     def exposed(self, name: str, factors: Mapping[str, FactorState]) -> Array:
-        """Exposure of a factor, over both its occurrences where it stands twice."""
+        """Exposure of a factor, over both occurrences where there are two."""
         own = [member.name for member in self.members if member.factor == name]
         return add_up([self.exposure(occurrence, factors) for occurrence in own], self.executor)
 
     def member(self, name: str) -> Use:
-        """The first occurrence of a factor."""
+        """First occurrence of a factor."""
         return next(member for member in self.members if member.factor == name)
 
     def total(
         self, factors: Mapping[str, FactorState], name: str | None = None, exposure: Array | None = None
     ) -> float:
-        """Σ M·V·Xhat_E over all cells; the exposure of a factor, known already, saves work."""
+        """Σ M·V·Xhat_E over all cells; a known exposure of `name` saves work."""
         return self.exposure.rate(factors, name, exposure) / (
             1 if exposure is None or name is None else self.uses[name]
         )
 
 
 class RelationSums:
-    """The sums of one relation: counts and, term by term, exposures, for given sizes and ranks."""
-
     def __init__(self, part: RelationData, layouts: Mapping[str, Layout], executor: Executor, forest: CSFCache) -> None:
         self.part = part
         self.members = [_members(uses, layouts) for uses in part.terms]  # of every term of the equation
@@ -97,13 +95,13 @@ class RelationSums:
         self.sums = self._known_sums() if self.counts is None else self.counts.sums
 
     def _known_sums(self) -> Sums:
-        """Those of the values of a relation that has no latent factor."""
+        """Sums of the values of a relation without latent factors."""
         nonzeros = cast(Nonzeros, self.part.nonzeros)
         return self.part.likelihood.sums(nonzeros.values, nonzeros.weights)
 
     @property
     def plan(self) -> Plan | None:
-        """How the sums are computed; None where nothing latent is left."""
+        """Plan of the sums; None where all factors are given."""
         if self.counts is None:
             return None
         own = {_cells_of(tree) for tree in self.counts.trees}
@@ -112,7 +110,7 @@ class RelationSums:
 
     @property
     def tables(self) -> list[SummedTable]:
-        """The trees of the tables in the weights."""
+        """Trees of the tables in the weights."""
         return [tree for term in self.terms for tree in term.exposure.trees]
 
     def _plan(self, part: RelationData) -> Plan:
@@ -120,7 +118,7 @@ class RelationSums:
         operands = tuple(Operand(member.visible, member.latent, term, member.listed) for member, term in members)
         layouts = tuple(member.layout for member, _ in members)
         given = part.nonzeros.exposed
-        # Of a single term the exposure cancels in the counts, unless the true scale matters.
+        # The exposure of a single term cancels in the counts, unless the true scale matters.
         exposed = given if len(part.terms) > 1 or part.likelihood.true_scale else ()
         return plan_counts(
             part.name, part.likelihood, part.indices, part.sizes, operands, layouts, part.nonzeros.links,
@@ -131,13 +129,13 @@ class RelationSums:
     def count(
         self, factors: Mapping[str, FactorState], state: Learnt, wanted: Sequence[str], *, bound: bool
     ) -> ExpectedCounts:
-        """Gradients of F for the wanted factors, and F itself if asked for; state: of the likelihood."""
+        """Gradients of F for the wanted factors, and F if `bound`."""
         if self.counts is None:
             return self._known(state) if bound else ExpectedCounts({}, {}, 0.0)
         return self.counts(factors, state, self.executor, wanted, bound=bound)
 
     def choose(self, factors: Mapping[str, FactorState], state: Learnt) -> dict[str, float]:
-        """The state that the likelihood takes after a look at the rate of every nonzero."""
+        """Likelihood parameters chosen by the rate of every nonzero."""
         if self.counts is None:
             nonzeros = cast(Nonzeros, self.part.nonzeros)
             return self.part.likelihood.choose(state, nonzeros.values, nonzeros.weights, self._log_known())
@@ -146,7 +144,7 @@ class RelationSums:
         return self.part.likelihood.choose(state, *looked)
 
     def start(self) -> dict[str, float]:
-        """The state that the likelihood begins with."""
+        """Initial likelihood parameters."""
         return self.part.likelihood.start(self.sums)
 
     def rate(self, factors: Mapping[str, FactorState]) -> float:
@@ -154,9 +152,9 @@ class RelationSums:
         return sum(term.total(factors) for term in self.terms)
 
     def marginals(self) -> dict[str, Array]:
-        """Events over the links of every row, by factor: Σ M X where these are the counts, else one a link.
+        """Events over the links of each row, by factor: Σ M X where these are the counts, else one per link.
 
-        A row that a link uses in several terms, or in one of several places, has it once.
+        A row that a link uses several times has it once.
         """
         if self.counts is None:
             return {}
@@ -169,7 +167,7 @@ class RelationSums:
         return result
 
     def _known(self, state: Learnt) -> ExpectedCounts:
-        """F of a relation whose factors are all exposures: nothing latent is left."""
+        """F of a relation whose factors are all given."""
         likelihood, nonzeros = self.part.likelihood, cast(Nonzeros, self.part.nonzeros)
         expected, term = likelihood.expect(nonzeros.values, self._log_known(), state)
         value = float(nonzeros.weights @ term) + likelihood.constant(self.sums, state)
@@ -181,12 +179,12 @@ class RelationSums:
 
 
 def _cells_of(table: SummedTable) -> int:
-    """What tells tables of the same cells from others."""
+    """Key of tables with the same cells."""
     return id(table.rows) if isinstance(table, CSFTensor) else id(cast(PackedTable, table).blocks)
 
 
 def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Use]:
-    """The occurrences of a term, with names of their own."""
+    """Occurrences in a term, under distinct names."""
     members: list[Use] = []
     for factor, indices in uses:
         again = any(member.factor == factor for member in members)
@@ -195,7 +193,7 @@ def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Use]:
 
 
 def _parted(part: RelationData, members: Sequence[Use], weights: Weights) -> Iterator[tuple[list[Use], Weights]]:
-    """The cells of a term by which of its factors over pairs have rows of their own there: members, and weights."""
+    """Members and weights of a term, split by which factors over pairs have rows of their own at a cell."""
     listed = [member for member in members if member.listed]
     for own in product((True, False), repeat=len(listed)):
         here, there = weights, list(members)

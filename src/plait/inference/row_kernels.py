@@ -1,11 +1,10 @@
-"""Row kernels: what happens to every entry of a factor in an update, fused, one range of rows a call.
+"""Row kernels: fused update of every entry of a factor, for a range of rows (docs/math.md, sections 2 to 4).
 
 Columns are blocks of `pad`, of which the first `real` count; the rest is padding and stays 0 (−∞ in log L). Arrays of
-priors, exposure and rare counts have (rows or 1) × (columns or 1) entries: `read` picks those that belong to a piece of
-a row. (Arrays broadcast by strides would have another type for every pattern, and numba would compile for each.)
+priors, exposure and underflow counts have shape (n_rows or 1, n_columns or 1), and `read` broadcasts them. Broadcasting
+by strides would give a type per pattern, each compiled by numba.
 
-Stored arrays may hold floats; everything is computed in doubles. Arithmetic is exact, so that a posterior equal to its
-prior has a KL of exactly 0.
+Stored arrays may be float32; arithmetic is in float64 and exact, so a posterior equal to its prior has a KL of 0.
 """
 
 import math
@@ -36,14 +35,14 @@ from plait.jit import (
 
 @inlined
 def read(array, row, column):
-    """The entries of an array that belong to WIDTH columns of a row."""
+    """WIDTH columns of a row of a broadcast array."""
     own = np.uint64(row if array.shape[0] > 1 else 0)
     return load(array, own, column) if array.shape[1] > 1 else splat(np.float64(array[own, 0]))
 
 
 @inlined
 def write(array, row, column, value):
-    """Set WIDTH columns of a row (or the only one)."""
+    """Set WIDTH columns of a row, or the only one."""
     if array.shape[1] > 1:
         store(array, np.uint64(row), column, value)
     else:
@@ -52,7 +51,7 @@ def write(array, row, column, value):
 
 @exact_kernel
 def prior_rates(lo, hi, A, B, rate, log_rate):
-    """A/B and its logarithm; 0 in padding and where there is no prior."""
+    """A/B and its logarithm; 0 in padding and without a prior."""
     none = splat(0.0)
     for row in range(lo, hi):
         for c in range(0, rate.shape[1], WIDTH):
@@ -64,7 +63,7 @@ def prior_rates(lo, hi, A, B, rate, log_rate):
 
 @exact_kernel
 def prior_lgammas(lo, hi, A, log_gamma):
-    """log Γ(A) by the function of the update; 0 in padding."""
+    """log Γ(A) by the function that updates use; 0 in padding."""
     for row in range(lo, hi):
         for c in range(0, A.shape[1], WIDTH):
             a = read(A, row, c)
@@ -73,7 +72,7 @@ def prior_lgammas(lo, hi, A, log_gamma):
 
 @inlined
 def settle(row, real, pad, scaled, peaks, log_geomean, exp_mean_log, shift):
-    """L = exp(log L − its row's maximum), which is the largest of the peaks; not scaled: L itself."""
+    """L = exp(log L − maximum of the row), with the maximum among `peaks`; L itself if not `scaled`."""
     peak = largest(peaks)
     peak = peak if scaled and peak > -math.inf else 0.0
     shift[row] = peak
@@ -85,7 +84,7 @@ def settle(row, real, pad, scaled, peaks, log_geomean, exp_mean_log, shift):
 
 @exact_kernel
 def settle_rows(lo, hi, real, pad, scaled, log_geomean, exp_mean_log, shift):
-    """Scaled L and shift of rows whose log L is known."""
+    """Scaled L and shift of rows, from log L."""
     for row in range(lo, hi):
         peaks = splat(-math.inf)
         for block in range(0, log_geomean.shape[1], pad):
@@ -96,7 +95,7 @@ def settle_rows(lo, hi, real, pad, scaled, log_geomean, exp_mean_log, shift):
 
 @inlined
 def settle_point(row, real, pad, scaled, Z, log_geomean, exp_mean_log, shift):
-    """log L, L and shift of one row known exactly."""
+    """log L, L and shift of one row of a point."""
     peaks = splat(0.0)
     for c in range(0, Z.shape[1], WIDTH):
         peaks = maximum(peaks, read(Z, row, c))
@@ -112,14 +111,14 @@ def settle_point(row, real, pad, scaled, Z, log_geomean, exp_mean_log, shift):
 
 @exact_kernel
 def settle_points(lo, hi, real, pad, scaled, Z, log_geomean, exp_mean_log, shift):
-    """log L, scaled L and shift of factors known exactly."""
+    """log L, scaled L and shift of points."""
     for row in range(lo, hi):
         settle_point(row, real, pad, scaled, Z, log_geomean, exp_mean_log, shift)
 
 
 @inlined
 def put(row, c, width, concentration, scale, log_geomeans, C, D, log_geomean):
-    """Store the first `width` entries of posteriors and return log L as stored."""
+    """Store the first `width` entries of posteriors; return log L as stored."""
     concentration, scale = cut(concentration, width, 0.0), cut(scale, width, 0.0)
     write(C, row, c, concentration)
     write(D, row, c, scale)
@@ -130,9 +129,9 @@ def put(row, c, width, concentration, scale, log_geomeans, C, D, log_geomean):
 
 @inlined
 def find_terms(row, real, pad, extra, exposure, A, rate, log_rate, log_gamma, terms):
-    """What the update of a row needs besides the gradient, for all its columns.
+    """Terms of the update of a row without the gradient, for all its columns.
 
-    D = 1/(rate + exposure), log D, A, counts of rare entries, log Γ(A) − A log(D·rate), exposure·D.
+    D = 1/(rate + exposure), log D, A, underflow counts, log Γ(A) − A log(D·rate), exposure·D.
     """
     for block in range(0, terms.shape[1], max(pad, WIDTH)):
         for c in range(block, block + real, WIDTH):
@@ -181,7 +180,7 @@ def rows_vb(
 ):
     """New posteriors; returns −KL = −Σ (C−A) ψ(C) − log Γ(C) + log Γ(A) + A log(rate·/rate) − C exposure/rate·.
 
-    rate = A/B, rate· = rate + exposure. Where nothing was observed the sum is exactly 0.
+    rate = A/B, rate· = rate + exposure. Rows without data add exactly 0.
     """
     kl = splat(0.0)
     terms = np.ones((6, max(C.shape[1], WIDTH)))
@@ -212,7 +211,7 @@ def given_entries(row, c, width, C, D, A, rate, log_rate, log_gamma):
 
 @exact_kernel
 def rows_place(lo, hi, real, pad, scaled, A, rate, log_rate, log_gamma, C, D, log_geomean, exp_mean_log, shift):
-    """Let all else follow C and D; returns −KL(Gamma(C, D) ‖ Gamma(A, 1/rate)) added up."""
+    """Recompute the statistics from C and D; returns −Σ KL(Gamma(C, D) ‖ Gamma(A, 1/rate))."""
     kl = splat(0.0)
     for row in range(lo, hi):
         peaks = splat(-math.inf)
@@ -229,7 +228,7 @@ def rows_place(lo, hi, real, pad, scaled, A, rate, log_rate, log_gamma, C, D, lo
 
 @exact_kernel
 def kl_rows(lo, hi, real, pad, C, D, A, rate, log_rate, log_gamma):
-    """KL(Gamma(C, D) ‖ Gamma(A, 1/rate)) added up."""
+    """Σ KL(Gamma(C, D) ‖ Gamma(A, 1/rate))."""
     kl = splat(0.0)
     for row in range(lo, hi):
         for block in range(0, C.shape[1], pad):
@@ -253,12 +252,10 @@ def rows_point(lo, hi, real, pad, scaled, gradient, extra, exposure, A, rate, Z,
 
 @exact_kernel
 def rows_twice(lo, hi, real, pad, gradient, extra, exposure, twice, A, rate, E, exp_mean_log, whole):
-    """The exposure with which the plain update gives what a factor that stands twice in terms needs (docs/math.md,
-    section 9).
+    """Exposure with which the plain update is that of a factor that occurs twice in terms (docs/math.md, section 9).
 
-    With twice, the exposure from those terms, a = twice/E and b = rate + exposure: the update is that of the exposure
-    whole = exposure + 2 a C / (b + √(b² + 4 a C)), where C = A + counts (under MAP and EM A − 1 + counts). Where C is 0
-    any positive exposure gives the 0 that it should be.
+    With `twice`, the exposure from those terms, a = twice/E and b = rate + exposure, it is whole = exposure + 2 a C /
+    (b + √(b² + 4 a C)), where C = A + counts (MAP and EM: A − 1 + counts). Where C is 0, any positive exposure gives 0.
     """
     two, four, none, most = splat(2.0), splat(4.0), splat(0.0), splat(1e300)
     for row in range(lo, hi):
@@ -290,7 +287,7 @@ def density_rows(lo, hi, real, pad, Z, log_geomean, A, rate, log_rate, log_gamma
 
 @exact_kernel
 def extrapolate(lo, hi, beta, moves, now, before):
-    """x₁ · (x₁/x₀)^β by its Padé approximant, in rows that move; what is 0 stays 0. `before` becomes what `now` was."""
+    """x₁ · (x₁/x₀)^β by its Padé approximant, in rows that move; 0 stays 0. `before` is set to the old `now`."""
     for row in range(lo, hi):
         for c in range(now.shape[1]):
             x, x0 = float(now[row, c]), float(before[row, c])
@@ -302,7 +299,7 @@ def extrapolate(lo, hi, beta, moves, now, before):
 
 @exact_kernel
 def sum_rows(lo, hi, array, weights, sums):
-    """Add weights · array to `sums` (1 × columns, at least WIDTH), column by column."""
+    """Add weights · array to `sums` (1, n_columns), column by column."""
     for row in range(lo, hi):
         weight = splat(weights[row if weights.shape[0] > 1 else 0, 0])
         for c in range(0, array.shape[1], WIDTH):
@@ -311,7 +308,7 @@ def sum_rows(lo, hi, array, weights, sums):
 
 @exact_kernel
 def dot_rows(lo, hi, array, other):
-    """Σ array · other, whose entries are (rows or 1) × (columns or 1)."""
+    """Σ array · other, with `other` (n_rows or 1, n_columns or 1)."""
     sums = splat(0.0)
     for row in range(lo, hi):
         for c in range(0, array.shape[1], WIDTH):

@@ -1,6 +1,6 @@
-"""Everything the loop needs to go on from where it stands, so that an interrupted fit ends like one that was not.
+"""State of the loop between two sweeps, and the reasons why a fit stopped.
 
-Why a fit stopped: a reason that code may ask for, and a sentence with advice for people.
+A state holds all that the loop needs, so a resumed fit ends bitwise identical to one that was not interrupted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,35 @@ from plait.inference.gamma import FactorState, Prior, point, resumed
 class Reason(StrEnum):
     """Every way in which a fit can end."""
 
-    CONVERGED = "converged"  # the bound stands still
-    MAX_ITER = "max_iter"  # as many as were asked for
-    NO_SWEEPS = "no sweeps"  # none were asked for
+    CONVERGED = "converged"  # the objective changes by less than `tol`
+    MAX_ITER = "max_iter"  # `max_iter` sweeps
+    NO_SWEEPS = "no sweeps"  # `max_iter=0`
     NOTHING = "nothing to update"  # every factor is given
     INTERRUPTED = "interrupted"  # by Ctrl-C
-    CALLBACK = "callback"  # the progress callable said so
-    FAILED = "failed"  # another member of the ensemble did
-    UNFINISHED = "unfinished"  # a checkpoint of a fit that goes on, or was cut off
+    CALLBACK = "callback"  # `progress` returned False
+    FAILED = "failed"  # another member of the ensemble failed
+    UNFINISHED = "unfinished"  # a checkpoint of a fit that runs or was killed
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a fit stopped. ``str(stop)`` is the sentence, with advice for Python where there is any."""
+    """Why a fit stopped; ``str(fit.stop)`` is a sentence.
+
+    Attributes
+    ----------
+    reason : Reason
+        ``"converged"``, ``"max_iter"``, ``"no sweeps"``, ``"nothing to update"``,
+        ``"interrupted"``, ``"callback"``, ``"failed"`` or ``"unfinished"``.
+    sentence : str
+        The reason in words.
+    advice : str
+        What to do about it; empty if there is nothing to do.
+
+    Examples
+    --------
+    >>> fit.stop.reason == "converged"
+    True
+    """
 
     reason: Reason
     sentence: str
@@ -41,19 +57,19 @@ class Stop:
         return f"{self.sentence} {self.advice}".rstrip()
 
     def to_words(self) -> dict[str, str]:
-        """As a manifest holds it."""
+        """Fields of a manifest."""
         return {name: str(value) for name, value in asdict(self).items()}
 
     @classmethod
     def from_words(cls, words: Any) -> "Stop":
-        """From a manifest; those of earlier versions have the sentence only."""
+        """Read from a manifest; earlier versions have the sentence only."""
         if isinstance(words, str):
             return cls(_reason_of(words), words)
         return cls(Reason(words["reason"]), words["sentence"], words["advice"])
 
 
 def _reason_of(sentence: str) -> Reason:
-    """What a sentence of an earlier version was said for."""
+    """Reason of a sentence of an earlier version."""
     beginnings = {
         "converged": Reason.CONVERGED,
         "stopped after": Reason.MAX_ITER,
@@ -86,9 +102,9 @@ class Record(NamedTuple):
 
 
 class FactorSnapshot(NamedTuple):
-    """What a factor can be made from again to the last bit; arrays as stored.
+    """Arrays as stored, from which a factor is restored bitwise.
 
-    VB: C, D and log L (which is not computed from them in the same way everywhere). A point: its mean.
+    VB: C, D and log L (recomputing log L may change its last bits). A point: its mean.
     """
 
     layout: Layout
@@ -99,7 +115,7 @@ class FactorSnapshot(NamedTuple):
 
     @classmethod
     def of(cls, factor: FactorState) -> "FactorSnapshot":
-        """The parts of a factor, not copied."""
+        """Arrays of a factor, not copied."""
         if factor.is_point:
             return cls(factor.layout, factor.mean)
         C, D = factor.parameters
@@ -107,11 +123,11 @@ class FactorSnapshot(NamedTuple):
 
     @property
     def parameters(self) -> tuple[Array | None, ...]:
-        """What it is made from: the mean of a point, C and D of a posterior."""
+        """Mean of a point, C and D of a posterior."""
         return (self.mean,) if self.concentration is None else (self.concentration, self.scale)
 
     def factor(self) -> FactorState:
-        """The factor again, in arrays of its own."""
+        """The factor, in arrays of its own."""
         if self.mean is not None:
             return point(self.layout, self.mean.copy())
         assert self.concentration is not None
@@ -121,8 +137,8 @@ class FactorSnapshot(NamedTuple):
 
 
 class MomentumState(NamedTuple):
-    """What an accelerated loop remembers (`acceleration`): leaps in a row, whether the state is that of a
-    leap, and each free factor's parameters after the last sweep.
+    """Momentum of an accelerated loop: extrapolations accepted in a row, whether the state is extrapolated, and each
+    free factor's parameters after the last sweep.
     """
 
     n_accepted: int = 1
@@ -132,11 +148,11 @@ class MomentumState(NamedTuple):
 
 @dataclass(frozen=True)
 class State:
-    """A loop between two sweeps. The arrays are those of the fit itself: valid until its next update.
+    """Loop between two sweeps. The arrays are those of the fit: valid until its next update.
 
-    rates: G of every relation; divergences: −KL of every free factor; exposed: rows that any observed cell depends on;
-    pause: sweeps until components are tried for removal again; learnt: by relation its likelihood's own numbers;
-    log_scales: the log-scales that a fit shows its factors with, once it is one.
+    `rates`: G of every term; `divergences`: −KL of every free factor; `exposed`: rows with observed cells; `pause`:
+    sweeps until pruning is tried again; `likelihood_params`: by relation; `log_scales`: with which a finished fit shows
+    its factors.
     """
 
     factors: Mapping[str, FactorSnapshot]
@@ -146,16 +162,16 @@ class State:
     exposed: Mapping[str, NDArray[np.bool_]]
     history: Sequence[Record]
     pause: int
-    trail: MomentumState
+    momentum: MomentumState
     likelihood_params: Mapping[str, dict[str, float]] = field(default_factory=dict)
     log_scales: Mapping[str, float] | None = None
 
     def copy(self) -> "State":
-        """The same in arrays of its own, which no update changes."""
+        """A copy with arrays of its own."""
         factors = {name: FactorSnapshot(kept.layout, *map(_copied, kept[1:])) for name, kept in self.factors.items()}
-        before = {name: [array.copy() for array in arrays] for name, arrays in self.trail.before.items()}
-        trail = self.trail._replace(before=before)
-        return replace(self, factors=factors, history=list(self.history), trail=trail)
+        before = {name: [array.copy() for array in arrays] for name, arrays in self.momentum.before.items()}
+        momentum = self.momentum._replace(before=before)
+        return replace(self, factors=factors, history=list(self.history), momentum=momentum)
 
 
 def _copied(array: Array | None) -> Array | None:

@@ -15,12 +15,13 @@ import numpy as np
 from plait.errors import FitError
 from plait.inference import acceleration
 from plait.inference.acceleration import Momentum
-from plait.inference.empirical_bayes import adapt, settled
+from plait.inference.empirical_bayes import adapt, full_adaptation_sweep
 from plait.inference.expected_counts import ExpectedCounts
 from plait.inference.initialisation import begin_vb, match_totals
 from plait.inference.problem import Problem
 from plait.inference.prune import prune
 from plait.inference.state import MomentumState, Record, State
+from plait.rendering.formatting import plural
 
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
 FIRST_CHOICE = 10  # sweeps to the first choice of likelihood parameters that needs all nonzeros
@@ -34,7 +35,7 @@ class LoopState:
     counts: Sequence[ExpectedCounts]
     history: list[Record] = field(default_factory=list)
     pause: int = 0  # sweeps until pruning is tried again
-    trail: MomentumState = field(default_factory=MomentumState)
+    momentum: MomentumState = field(default_factory=MomentumState)
     began: float = field(default_factory=time.perf_counter)  # when the current sweep began
 
     @property
@@ -44,7 +45,7 @@ class LoopState:
 
     def snapshot(self) -> State:
         """Return all that the loop needs to continue from here."""
-        return self.problem.state(self.history, self.pause, self.trail)
+        return self.problem.state(self.history, self.pause, self.momentum)
 
     def recount(self) -> None:
         """Compute the expected counts at the current factors."""
@@ -78,10 +79,10 @@ def adapt_priors(
 
     early: adapt as soon as a fit has converged after its warm-up.
     """
-    whole = settled(ties, after)
+    whole = full_adaptation_sweep(ties, after)
 
     def step(state: LoopState) -> None:
-        begun = state.sweep >= after or (early and acceleration.settled(state.history))
+        begun = state.sweep >= after or (early and acceleration.has_converged_early(state.history))
         if begun and (until is None or state.sweep < until):
             own = {name: tie for name, tie in ties.items() if name in state.problem.exposed}
             adapt(state.problem, own, hold=state.sweep < whole)
@@ -136,7 +137,7 @@ def end_warm_up(dtype: str, *, early: bool = False) -> LoopStep:
     """Replace the EM problem by VB around its points after the last EM sweep; early: as soon as EM changes little."""
 
     def step(state: LoopState) -> None:
-        if state.sweep == -1 or (early and state.sweep < 0 and acceleration.warm(state.history)):
+        if state.sweep == -1 or (early and state.sweep < 0 and acceleration.has_warmed_up(state.history)):
             state.problem = begin_vb(state.problem, np.dtype(dtype))
             state.problem.recompute_elbo_terms()
 
@@ -148,12 +149,12 @@ def count_or_extrapolate(momentum: Momentum | None, tol: float, max_iter: int) -
 
     def step(state: LoopState) -> None:
         if momentum is None:
-            state.trail = MomentumState()
+            state.momentum = MomentumState()
             state.recount()
             return
         state.counts = ()
         state.counts = momentum.count(state.problem, state.history, tol, max_iter)
-        state.trail = momentum.trail
+        state.momentum = momentum.state
 
     return step
 
@@ -170,8 +171,8 @@ def prune_components(after: int, momentum: Momentum | None) -> LoopStep:
         else:
             state.problem, state.counts = smaller
             if momentum:
-                momentum.forget()
-                state.trail = momentum.trail
+                momentum.reset()
+                state.momentum = momentum.state
 
     return step
 
@@ -194,8 +195,8 @@ def _record(
         sweep = 0
     if not math.isfinite(objective):
         raise FitError(
-            f"the bound is {objective} after {len(history)} sweeps.",
-            hint=f"Values or weights beyond what {problem.numbers} can hold? Scale them down.",
+            f"the objective is {objective} after {plural(len(history), 'sweep')}.",
+            hint=f"Values or weights may be too large for {problem.numbers}; scale them down.",
         )
     is_comparable = history and (sweep != 0 or not history[-1].warm_up)
     size = abs(objective - problem.by_unit) or 1.0

@@ -1,7 +1,7 @@
-"""Entries whose scaled Xhat underflows: their counts by log-sum-exp, cell by cell.
+"""Entries whose scaled Xhat underflows: counts by log-sum-exp, cell by cell.
 
-Rows that peak at different components can underflow together although each is scaled. There are few such entries;
-this path is slow, and right whatever the numbers.
+Rows with maxima at different components can underflow together although each is scaled. Such entries are rare; this
+path is slow and exact.
 """
 
 import math
@@ -23,7 +23,7 @@ einsum: Any = np.einsum  # its interleaved form (array, labels, …) has no type
 
 
 class ImpossibleLinkError(Exception):
-    """A link whose rate is 0 whatever the updates do; by row numbers, for the caller to name."""
+    """A link with rate 0 under any update; by row numbers, for the caller to name."""
 
     def __init__(self, relation: str, cell: dict[str, int]) -> None:
         super().__init__(relation, cell)
@@ -33,9 +33,9 @@ class ImpossibleLinkError(Exception):
 def underflow_counts(
     plan: Plan, order: Sequence[str], stats: Stats, operands: Sequence[FactorState], state: State | None = None
 ) -> tuple[list[Array], Array]:
-    """Counts of the rare entries for every operand (stored arrays), and their part of the bound and of ΣM E[n].
+    """Counts of underflowing entries for every operand (stored arrays), and their part of F and of ΣM E[n].
 
-    The bound's is on the rows' scale; where the true one matters, that is the same.
+    F is relative to the scale of the rows, unless the true scale matters.
     """
     counts = [np.zeros(operand.exp_mean_log.shape) for operand in operands]
     terms = [_Term(plan, term, operands) for term in range(plan.terms)]
@@ -51,7 +51,7 @@ def log_rates(
     exposures: Sequence[Array | None],
     operands: Sequence[FactorState],
 ) -> Array:
-    """log λ_L at cells given by columns, (n,); exposures: V of every term there."""
+    """log λ_L at cells given by columns, (n_cells,); `exposures`: V of every term there."""
     terms, count = [_Term(plan, term, operands) for term in range(plan.terms)], len(next(iter(columns.values())))
     found = np.empty(count)
     for piece in _pieces(terms, count):
@@ -80,8 +80,8 @@ def _chunk(
 ) -> Array:
     cells, entries, beside = stats.rare_cells[piece], stats.rare_entries[piece], stats.rare_beside[piece].T
     likelihood, columns = plan.likelihood, dict(zip(order, cells.T))
-    values = likelihood.restored(beside[0]) if likelihood.beside else np.ones(len(cells))
-    exposures = beside[1:] if likelihood.beside else beside
+    values = likelihood.restored(beside[0]) if likelihood.reads_values else np.ones(len(cells))
+    exposures = beside[1:] if likelihood.reads_values else beside
     logs = [term.logs(columns, len(cells)) for term in terms]
     if plan.terms == 1:  # relative to the rows' scale, where kernels are
         logs[0] -= terms[0].shifts(columns, len(cells))[:, None]
@@ -99,7 +99,7 @@ def _chunk(
 
 
 class _Term:
-    """The operands of one term, at cells given by columns."""
+    """Operands of one term, at cells given by columns."""
 
     def __init__(self, plan: Plan, term: int, operands: Sequence[FactorState]) -> None:
         self.plan, self.operands = plan, operands
@@ -109,7 +109,7 @@ class _Term:
         self.size = math.prod(self.shape)
 
     def logs(self, columns: Mapping[str, NDArray[np.int64]], count: int) -> Array:
-        """Σ log L over all settings of the latent indices: (cells, settings)."""
+        """Σ log L over all settings of the latent indices, (n_cells, n_settings)."""
         logs = np.zeros([count, *self.shape])
         for p in self.positions:
             blocks = _blocks(self.operands[p], self.plan.rows(p, columns))
@@ -117,19 +117,19 @@ class _Term:
         return logs.reshape(count, -1)
 
     def shifts(self, columns: Mapping[str, NDArray[np.int64]], count: int) -> Array:
-        """The log-scales of the cells' rows, added up: (cells,)."""
+        """Sum of the log-scales of the rows of each cell, (n_cells,)."""
         rows = ((p, self.plan.rows(p, columns)) for p in self.positions)
         return sum((self.operands[p].shift[row] for p, row in rows), np.zeros(count))
 
     def scatter(self, share: Array, columns: Mapping[str, NDArray[np.int64]], counts: list[Array]) -> None:
-        """Add shares (cells, settings) to the counts of every operand."""
+        """Add shares (n_cells, n_settings) to the counts of every operand."""
         share = share.reshape(len(share), *self.shape)
         for p in self.positions:
             _scatter(self.plan, p, self.latent, share, self.plan.rows(p, columns), self.operands[p], counts[p])
 
 
 def _blocks(operand: FactorState, rows: NDArray[np.int64]) -> Array:
-    """log L of the rows, without padding: (rows, latent entries)."""
+    """log L of the rows, without padding, (n_rows, n_entries)."""
     layout = operand.layout
     if not layout.latent:
         return operand.log_geomean[rows]
@@ -137,7 +137,7 @@ def _blocks(operand: FactorState, rows: NDArray[np.int64]) -> Array:
 
 
 def _aligned(plan: Plan, position: int, latent: list[str], blocks: Array) -> Array:
-    """An operand's latent block with its axes where the whole latent tensor has them."""
+    """Latent block of an operand, with axes in the order of the whole latent tensor."""
     own = plan.operands[position].latent
     block = blocks.reshape(len(blocks), *(plan.ranks[index] for index in own))
     block = block.transpose(0, *(1 + own.index(index) for index in latent if index in own))
@@ -153,7 +153,7 @@ def _scatter(
     operand: FactorState,
     counts: Array,
 ) -> None:
-    """Add the shares, summed over what the operand does not have, to its rows."""
+    """Add the shares, summed over indices that the operand lacks, to its rows."""
     own, layout = plan.operands[position].latent, operand.layout
     letters = {index: n for n, index in enumerate(latent, start=1)}
     block = einsum(share, [0, *letters.values()], [0, *(letters[index] for index in own)])

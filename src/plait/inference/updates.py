@@ -1,4 +1,6 @@
-"""Updates of factors: new posteriors or points of their rows from what the data say, and their part of the bound."""
+"""Coordinate updates of factors: VB, MAP and EM, from gradients and exposures, with their term of the objective
+(docs/math.md, sections 2 to 4).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from scipy.special import gammaln, psi, xlogy
 
 from plait._typing import Array
 from plait.executors import Executor
-from plait.inference.gamma import FLAT, NONE, FactorState, PriorTerms, RowShape, prior_terms, writable
+from plait.inference.gamma import NO_PRIOR, ZERO, FactorState, PriorTerms, RowShape, prior_terms, writable
 from plait.inference.row_kernels import (
     density_rows,
     kl_rows,
@@ -23,9 +25,9 @@ from plait.inference.row_kernels import (
 
 @dataclass(frozen=True)
 class RowEvidence:
-    """What the data say about a factor: gradients of F, counts of rare entries beside them, and the exposure.
+    """Gradients of F, underflow counts, and the exposure of one factor.
 
-    twice: the exposure from terms in which the factor stands twice, at its present mean; `exposure`: from others.
+    `twice`: exposure from terms in which the factor occurs twice, at its present mean; `exposure`: from the others.
     """
 
     gradient: Array
@@ -34,10 +36,10 @@ class RowEvidence:
     twice: Array | None = None
 
     def joined(self, factor: FactorState, A: Array, rate: Array, executor: Executor) -> "RowEvidence":
-        """The same with one exposure, by which the plain update is that of a factor standing twice."""
+        """Evidence with one exposure, by which the plain update is that of a factor that occurs twice."""
         if self.twice is None:
             return self
-        whole, extra = np.zeros(factor.exp_mean_log.shape), NONE if self.extra is None else self.extra
+        whole, extra = np.zeros(factor.exp_mean_log.shape), ZERO if self.extra is None else self.extra
         exposure, twice = writable(self.exposure), writable(self.twice)
         arrays = self.gradient, extra, exposure, twice, writable(A), rate, factor.mean, factor.exp_mean_log, whole
 
@@ -50,7 +52,7 @@ class RowEvidence:
 
 
 def update_vb(factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor) -> float:
-    """C = A + counts, D = 1/(A/B + exposure) in place,; returns −KL(posterior ‖ prior)."""
+    """C = A + counts, D = 1/(A/B + exposure), in place; returns −KL(posterior ‖ prior)."""
     inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
     arrays = *inputs, *factor.parameters, *factor.derived
 
@@ -76,9 +78,9 @@ def update_map(factor: FactorState, evidence: RowEvidence, prior: PriorTerms, ex
 
 
 def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor) -> None:
-    """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
-    flat = prior_terms(*FLAT)[:2]
-    inputs = _inputs(factor, evidence.joined(factor, NONE, flat[1], executor), flat)
+    """Z = counts/exposure in place; Z stays where the exposure is 0."""
+    flat = prior_terms(*NO_PRIOR)[:2]
+    inputs = _inputs(factor, evidence.joined(factor, ZERO, flat[1], executor), flat)
     arrays = *inputs, *factor.parameters, *factor.derived
 
     def work(lo: int, hi: int) -> float:
@@ -90,7 +92,7 @@ def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor) ->
 
 
 def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
-    """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
+    """Recompute a posterior from C and D; returns −KL(posterior ‖ prior)."""
     prior = prior_terms(A, B, executor)
     arrays = *RowShape.of(factor.layout), *prior, *factor.parameters, *factor.derived
 
@@ -102,7 +104,7 @@ def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> flo
 
 
 def place_em(factor: FactorState, executor: Executor) -> None:
-    """Let a factor follow its Z, which were changed in place."""
+    """Recompute a point from Z."""
 
     def work(lo: int, hi: int) -> float:
         settle_points(lo, hi, *RowShape.of(factor.layout), factor.mean, *factor.derived)
@@ -113,21 +115,21 @@ def place_em(factor: FactorState, executor: Executor) -> None:
 
 
 def place_map(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
-    """The same; returns the log prior density of Z."""
+    """Recompute a point from Z; returns its log prior density."""
     place_em(factor, executor)
     prior = prior_terms(A, B, executor)
     return _over_rows(_density(factor, prior), factor, prior, _densities, executor)
 
 
 def divergence(factor: FactorState, A: Array, B: Array) -> float:
-    """−KL(posterior ‖ prior) of a factor as it is."""
+    """−KL(posterior ‖ prior)."""
     layout, prior = factor.layout, prior_terms(A, B)
     arrays = layout.real, layout.pad, *factor.parameters, *prior
     return _over_rows(lambda lo, hi: -float(kl_rows(lo, hi, *arrays)), factor, prior, _divergences, None)
 
 
 def log_density(factor: FactorState, A: Array, B: Array) -> float:
-    """Log prior density of a factor known exactly."""
+    """Log prior density of a point."""
     prior = prior_terms(A, B)
     return _over_rows(_density(factor, prior), factor, prior, _densities, None)
 
@@ -139,9 +141,9 @@ def _over_rows(
     again: "Again",
     executor: Executor | None,
 ) -> float:
-    """Work over all rows, and what it returns added up; rows that pairs share count as often as there are pairs.
+    """Sum of work over all rows; rows that pairs share count once per pair.
 
-    again: the same of these rows alone, (rows, columns).
+    `again` gives the values of these rows alone, (n_rows, n_columns).
     """
     (rows, columns), pairs = factor.exp_mean_log.shape, factor.layout.pairs
     own = rows if pairs is None else len(pairs)
@@ -166,18 +168,18 @@ def _divergences(factor: FactorState, A: Array, rate: Array, log_rate: Array, lo
 
 
 def _densities(factor: FactorState, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
-    """The log prior density of every entry."""
+    """Log prior density of every entry."""
     Z = np.asarray(factor.layout.unpack(factor.mean), np.float64)
     return np.asarray(xlogy(A - 1.0, Z) - rate * Z + A * log_rate - log_gamma)
 
 
 def _density(factor: FactorState, prior: Sequence[Array]) -> Callable[[int, int], float]:
-    """The log prior density of some rows of a factor known exactly."""
+    """Log prior density of a range of rows."""
     columns = factor.layout.real, factor.layout.pad
     return lambda lo, hi: float(density_rows(lo, hi, *columns, factor.mean, factor.log_geomean, *prior))
 
 
 def _inputs(factor: FactorState, evidence: RowEvidence, prior: Sequence[Array]) -> tuple[Any, ...]:
-    """What the row kernels read: the shape of a row, the gradient, then arrays of (rows or 1) × (columns or 1)."""
-    extra = NONE if evidence.extra is None else evidence.extra
+    """Arguments of the row kernels: shape of a row, gradient, then arrays (n_rows or 1, n_columns or 1)."""
+    extra = ZERO if evidence.extra is None else evidence.extra
     return *RowShape.of(factor.layout), evidence.gradient, extra, writable(evidence.exposure), *prior

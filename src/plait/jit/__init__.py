@@ -1,4 +1,4 @@
-"""All numba policy in one place: flags and caching, explicit vectors, and the functions that kernels share."""
+"""Numba: compilation flags, cache, explicit vectors, and functions shared by kernels."""
 
 from plait.jit.cache import fingerprint
 from plait.jit.elementary import digamma_lgamma8, exp8, log_any8

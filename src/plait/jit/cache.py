@@ -133,7 +133,9 @@ def usable_folder(make: bool = False) -> Path | None:
         return None
     if status.st_mode & 0o022:
         _warn(
-            folder, "other users can write to it", f"Run chmod go-w {folder}, or set PLAIT_CACHE_DIR to another folder."
+            folder,
+            "other users can write to it",
+            f"Run `chmod go-w {folder}`, or set PLAIT_CACHE_DIR to another folder.",
         )
         return None
     return folder
@@ -142,7 +144,7 @@ def usable_folder(make: bool = False) -> Path | None:
 @lru_cache
 def _warn(folder: Path, why: str, hint: str) -> None:
     """Warn once that a folder is not used."""
-    what = f"{why}, and its files are executed. So it is not used, and every process compiles its kernels again."
+    what = f"{why}. The folder is not used, because its files are executed; every process compiles its kernels again."
     warn_of([CacheFolderWarning(what, location=f"cache folder {folder}", hint=hint)])
 
 

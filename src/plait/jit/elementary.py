@@ -1,4 +1,4 @@
-"""Functions of WIDTH doubles at once: log of any number, exp, ψ with log Γ. No loops and no branches."""
+"""Elementary functions of WIDTH doubles at once: log, exp, ψ with log Γ; without loops and branches."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ _EXP = (
     2.763263963904103e-07,
     2.5110037605963777e-08,
 )
-_LOWEST = -708.0  # e^x is a normal number down to here
-_ROUNDER = 6755399441055744.0  # 1.5 · 2^52: beside it doubles are whole, and the number stands in the low bits
+_MIN_EXPONENT = -708.0  # e^x is a normal number down to here
+_ROUNDER = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer, which is in the low bits
 _LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)  # the first part times n < 2^11 is exact
 
 # With z = 1/x² and x ≥ 5:  ψ(x) = log x − 1/(2x) − z PSI(z),  log Γ(x) = (x − ½) log x − x + log √2π + LGAMMA(z)/x.
@@ -59,13 +59,13 @@ def exp8(typingctx: Any, x: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         do, value = Exact(builder), args[0]
-        inside = do.where("<", value, _LOWEST, do.number(_LOWEST), value)
+        inside = do.where("<", value, _MIN_EXPONENT, do.number(_MIN_EXPONENT), value)
         rounded = do.fma(inside, do.number(1.4426950408889634), do.number(_ROUNDER))
         n = do.sub(rounded, do.number(_ROUNDER))
         r = do.fma(n, do.number(-_LN2[1]), do.fma(n, do.number(-_LN2[0]), inside))
         exponent = builder.shl(builder.add(builder.bitcast(rounded, LONGS), do.whole(1023)), do.whole(52))
         result = do.mul(do.polynomial(r, _EXP), builder.bitcast(exponent, DOUBLES))
-        return do.where("<", value, _LOWEST, do.number(0.0), result)
+        return do.where("<", value, _MIN_EXPONENT, do.number(0.0), result)
 
     return vector(x), codegen
 

@@ -1,8 +1,6 @@
-"""How everything is compiled: flags, and which functions are cached on disk.
+"""Compilation policy: numba flags, functions cached on disk, and release of LLVM's memory.
 
-Compilation that gives memory back: LLVM's engine gets machine code, not the code that it was made from.
-
-MCJIT keeps every module until the process ends. Numba hands it the optimised module of a function. Here the object code
+MCJIT keeps every module until the process ends, and numba gives it the optimised module of a function. Here object code
 is emitted first, and the engine gets an empty module with it, as when numba loads a function from its cache (decision
 14). The optimised module then lives as long as its function.
 """
@@ -18,7 +16,7 @@ from numba.core.codegen import JITCodeLibrary
 
 from plait.jit.cache import FileCache
 
-# Full fast-math would delete the tests for NaN and infinity; these four are safe and give the speed.
+# Full fast-math would delete tests for NaN and infinity; these four are safe and fast.
 FLAGS = ("contract", "reassoc", "nsz", "arcp")
 
 

@@ -1,10 +1,8 @@
-"""Scalar and vector functions that kernels share: weighted logarithms, log x − ψ(x), rates, the Bernoulli link.
+"""Scalar and vector functions shared by kernels: weighted logarithms, log x − ψ(x), rates, the Bernoulli link; and
+access to arrays by position in memory.
 
-Numbers of a C-contiguous array by their position in memory.
-
-Positions are never negative, so no wrap-around test is emitted; and a row is found by a multiplication that the
-kernel does once, with a width that the compiler knows. Floats are read as doubles, and so are integers wherever
-numbers are wanted: `real` and `load_at` convert them, `item` hands out what they are.
+Positions are never negative, so no wrap-around test is emitted, and a row is found by one multiplication with a width
+known to the compiler. `real` and `load_at` convert floats and integers to doubles, `item` does not.
 """
 
 import math
@@ -101,7 +99,7 @@ def store_at(typingctx: Any, array: Any, position: Any, value: Any) -> Any:
 
 
 LOG_2 = math.log(2.0)
-MOST = math.exp(700.0)  # of the rate of a link
+MAX_RATE = math.exp(700.0)  # of a link
 LOGS = 256  # numbers collected before their logarithms are taken, eight at a time
 TINY = 1e-270  # a scaled Xhat below this cannot be divided by (1e38/TINY is finite): log-sum-exp takes over there
 TINY_SINGLE = 1e-20  # the same in floats: x/Xhat must stay below 1e38, and products above 1e-38 keep their digits
@@ -148,7 +146,7 @@ def rate_of(xhat: float, log_scale: float) -> float:
     """λ = xhat · e^log_scale for xhat > 0, at most e^700; 0 where it underflows."""
     if abs(log_scale) < 690.0:
         # Eight at a time, for one: a call of exp would have the kernel around it save its registers.
-        return min(xhat * first(exp8(splat(log_scale))), MOST)  # type: ignore[no-any-return]
+        return min(xhat * first(exp8(splat(log_scale))), MAX_RATE)  # type: ignore[no-any-return]
     return math.exp(min(math.log(xhat) + log_scale, 700.0))
 
 

@@ -1,6 +1,6 @@
-"""Vectors of WIDTH floats, under the words of the vectors of doubles: a kernel says the same in either.
+"""Vectors of WIDTH float32, with the functions of vectors of doubles, so kernels have one text for both.
 
-Arrays of doubles are rounded when read and extended when written; sums over a vector are handed out as doubles.
+Arrays of doubles are rounded when read and extended when written; sums over a vector are doubles.
 """
 
 from typing import Any

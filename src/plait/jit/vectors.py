@@ -1,8 +1,8 @@
 """Explicit vectors of WIDTH doubles, as LLVM instructions.
 
-Numba's auto-vectoriser does badly on short latent loops, so kernels name their vectors: `load`, `store`, `splat`,
-`mul`, `fma`, `total`, `log8`. Rows are padded to a multiple of WIDTH. `mul`, `add`, `fma` and `total` take vectors of
-floats (`singles`) too.
+Numba's auto-vectoriser is poor on short latent loops, so kernels name their vectors: `load`, `store`, `splat`, `mul`,
+`fma`, `total`, `log8`. Rows are padded to a multiple of WIDTH. `mul`, `add`, `fma` and `total` also take float32
+vectors (`singles`).
 """
 
 from collections.abc import Callable

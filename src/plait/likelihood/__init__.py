@@ -1,4 +1,6 @@
-"""Likelihoods: how a relation's values are made of Poisson counts. One file each; `interface` says what one is."""
+"""Likelihoods: distributions of a relation's values given Poisson counts. One file per likelihood; `interface` defines
+them.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,29 +32,73 @@ OWN = (Poisson.name, Bernoulli.name, Negbin.name, Tweedie.name)
 
 
 def as_likelihood(given: Any) -> Likelihood:
-    """A likelihood from its name, from words such as {"name": "tweedie", "shape": 2}, or as it is."""
+    """Return a likelihood from its name, a dict or an object.
+
+    Parameters
+    ----------
+    given : str or dict or Likelihood
+        A name such as ``"negbin"``, a dict such as ``{"name": "tweedie", "shape": 2}``, or a
+        likelihood.
+
+    Returns
+    -------
+    Likelihood
+        The likelihood.
+
+    Raises
+    ------
+    plait.errors.ParameterError
+        If the name is unknown, or a parameter is wrong.
+
+    Examples
+    --------
+    >>> plait.likelihood.as_likelihood({"name": "tweedie", "shape": 2})
+    Tweedie(shape=2)
+    """
     if isinstance(given, Likelihood):
         return given
     if isinstance(given, Mapping) and "name" in given:
         return from_words(given)
     if isinstance(given, type) and issubclass(given, Likelihood):
         raise ParameterError(
-            f"`likelihood={given.__name__}` is a class.",
-            hint=f"Give an object: {given.__name__}(…).",
+            f"`likelihood` must be an object, got the class {given.__name__}.",
+            hint=f"Write {given.__name__}(…).",
         )
     return from_words({"name": given})
 
 
 def from_words(words: Mapping[str, Any]) -> Likelihood:
-    """The likelihood that `Likelihood.to_words` gave these words for."""
+    """Return the likelihood that `Likelihood.to_words` describes.
+
+    Parameters
+    ----------
+    words : dict
+        ``name`` and the settings.
+
+    Returns
+    -------
+    Likelihood
+        The likelihood.
+
+    Raises
+    ------
+    plait.errors.ParameterError
+        If the name is unknown, or a setting is wrong.
+
+    Examples
+    --------
+    >>> words = plait.likelihood.Tweedie(shape=2).to_words()
+    >>> plait.likelihood.from_words(words)
+    Tweedie(shape=2)
+    """
     name = words["name"]
     if not isinstance(name, str) or name not in KNOWN:
         raise ParameterError(
-            f"`likelihood` {name!r} is not known.",
+            f"`likelihood` is unknown: {name!r}.",
             actual=name,
             hint=(
-                f"{suggestion(name, KNOWN)}There are {', '.join(OWN)}; one of your own is known once the "
-                "module with its class is imported."
+                f"{suggestion(name, KNOWN)}The likelihoods are {', '.join(OWN)}. Import the module of a "
+                "custom likelihood first."
             ),
         )
     given = {key: value for key, value in words.items() if key != "name"}
@@ -60,11 +106,27 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
         return KNOWN[name](**given)
     except TypeError:
         raise ParameterError(
-            f"`likelihood` {name!r} cannot be made from {given or 'its name alone'}.",
-            hint=f"Give an object: {KNOWN[name].__name__}(…).",
+            f"`likelihood` {name!r} has missing or wrong parameters: {given or 'none given'}.",
+            hint=f"Write {KNOWN[name].__name__}(…).",
         ) from None
 
 
 def link_of(name: str) -> Callable[..., tuple[float, float, float]]:
-    """The compiled link of a likelihood, for kernels."""
+    """Return the compiled link of a likelihood, for kernels.
+
+    Parameters
+    ----------
+    name : str
+        Name of the likelihood.
+
+    Returns
+    -------
+    callable
+        ``link(x, xhat, log_scale, parameters)``.
+
+    Examples
+    --------
+    >>> callable(plait.likelihood.link_of("negbin"))
+    True
+    """
     return KNOWN[name].link

@@ -1,6 +1,6 @@
-"""Links: x = 1 if n ≥ 1.
+"""Bernoulli likelihood: x = 1 if n ≥ 1 (docs/math.md, section 7).
 
-E[n] = λ/(1 − e^−λ); term = log(e^λ − 1) and nothing besides. Kernels read M only.
+E[n] = λ/(1 − e^−λ); term = log(e^λ − 1). Kernels read M only.
 """
 
 import numpy as np
@@ -10,17 +10,27 @@ from plait._typing import Array, Floats
 from plait.jit import bernoulli_link
 from plait.likelihood.interface import Entry, KernelNames, Likelihood, State
 
-LOW = -37.0  # log λ below which 1 − e^−λ is λ
-HIGH = 700.0  # log λ above which e^λ is cut
+MIN_LOG_RATE = -37.0  # log λ below which 1 − e^−λ is λ
+MAX_LOG_RATE = 700.0  # log λ at which e^λ is clipped
 
 
 class Bernoulli(Likelihood):
-    """Links 0 and 1. Predictions are of the probability 1 − e^−λ."""
+    """Bernoulli likelihood of links, ``likelihood="bernoulli"``.
+
+    Values are 0 or 1. The probability of a link is 1 − e^−λ.
+
+    Examples
+    --------
+    >>> links = visits.select("user", "place")
+    >>> relation = plait.Relation(links, likelihood=plait.likelihood.Bernoulli())
+    >>> str(relation.likelihood)
+    'bernoulli'
+    """
 
     name = "bernoulli"
     wanted = "Links are 0 or 1"
     hint = 'Use `likelihood="poisson"` for counts.'
-    beside = False
+    reads_values = False
     packs = False
     binary = True
     link = bernoulli_link
@@ -31,13 +41,13 @@ class Bernoulli(Likelihood):
 
     def expect(self, values: Floats, log_rate: Array, state: State) -> tuple[Array, Array]:
         """λ/(1 − e^−λ) and λ + log(1 − e^−λ)."""
-        rate = np.exp(np.clip(log_rate, LOW, HIGH))
-        miss, low = -np.expm1(-rate), log_rate < LOW
+        rate = np.exp(np.clip(log_rate, MIN_LOG_RATE, MAX_LOG_RATE))
+        miss, low = -np.expm1(-rate), log_rate < MIN_LOG_RATE
         return np.where(low, 1.0, rate / miss), np.where(low, log_rate, rate + np.log(miss))
 
     def variance(self, values: Floats, log_rate: Array, state: State) -> Array:
         """E[n] (1 − λ/(e^λ − 1)); λ → 0: λ/2."""
-        rate = np.exp(np.clip(log_rate, LOW, HIGH))
+        rate = np.exp(np.clip(log_rate, MIN_LOG_RATE, MAX_LOG_RATE))
         with np.errstate(over="ignore"):
             exact = 1.0 - rate / np.expm1(rate)
         # The difference loses its digits: λ/2 − λ²/12 there.

@@ -79,13 +79,27 @@ from plait.likelihood import predictive
 State = Mapping[str, float]
 
 COLUMNS = ("mean", "sd", "probability", "lower", "upper")
-NUDGE = 1e-3  # of log λ, where a slope is taken by differences
+SLOPE_STEP = 1e-3  # of log λ, where a slope is taken by differences
 
 KNOWN: dict[str, type["Likelihood"]] = {}  # by name; a class enters when its module is imported
 
 
 class Sums(NamedTuple):
-    """Added up over nonzeros: ΣM, ΣMx, ΣM log x and ΣM fixed(x). Sums of parts of the data add up to the whole's."""
+    """Sums over nonzero entries: Σ M, Σ M x, Σ M log x and Σ M fixed(x).
+
+    Sums of parts of the data add up: ``sums + others``.
+
+    Attributes
+    ----------
+    weight, value, log_value, fixed : float
+        The sums.
+
+    Examples
+    --------
+    >>> sums = plait.likelihood.Poisson().sums(np.array([2.0, 3.0]), np.ones(2))
+    >>> sums.weight, sums.value
+    (2.0, 5.0)
+    """
 
     weight: float
     value: float
@@ -97,7 +111,25 @@ class Sums(NamedTuple):
 
 
 class KernelNames(NamedTuple):
-    """What a kernel calls the things of an entry: Xhat, M (or M·x), x, the packed state."""
+    """Names of variables in a kernel.
+
+    Attributes
+    ----------
+    xhat : str
+        The rate of the entry.
+    entry : str
+        Its weight M, or M x.
+    value : str
+        Its value x.
+    parameters : str
+        The packed state.
+
+    Examples
+    --------
+    >>> names = plait.likelihood.KernelNames("xhat", "m", "x", "state")
+    >>> plait.likelihood.Poisson().entry(names).lines
+    ('q = m / xhat',)
+    """
 
     xhat: str
     entry: str
@@ -106,7 +138,23 @@ class KernelNames(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A kernel's text for an entry: lines that set q = M E[n]/Xhat, one that adds to the score, what is logged."""
+    """Source lines of a kernel for one entry.
+
+    Attributes
+    ----------
+    lines : tuple of str
+        Lines that set q = M E[n] / xhat.
+    score : str or None
+        Line that adds to the score.
+    logged : str
+        Expression whose logarithm is added.
+
+    Examples
+    --------
+    >>> names = plait.likelihood.KernelNames("xhat", "m", "x", "state")
+    >>> plait.likelihood.Poisson().entry(names).logged
+    'xhat'
+    """
 
     lines: tuple[str, ...]
     score: str | None
@@ -114,13 +162,52 @@ class Entry(NamedTuple):
 
 
 class Likelihood:
-    """How a relation's values are made of Poisson counts. See the top of this file for how to write one.
+    """Base class of likelihoods: how values arise from Poisson counts.
 
-    name: the word for it. wanted, hint: sentences for values that are not allowed. true_scale: whether the size of λ
-    matters, or only proportions. beside: whether kernels read x beside M (else M·x, or M, is all they need).
-    packs: whether kernels read the packed state. takes_logs: whether the third number of `link` is ever not 1. binary:
-    whether a value says no more than n ≥ 1. plain: whether it is n itself. whole: whether values are whole numbers.
-    columns: what a prediction has.
+    Subclass it to define a likelihood of your own; it is registered by its ``name``.
+
+    Attributes
+    ----------
+    name : str
+        The word for it in ``likelihood="…"``.
+    wanted, hint : str
+        Sentences for values that are not allowed.
+    link : callable
+        ``link(x, xhat, log_scale, parameters)`` returns E[n], the term and a number; numba
+        compiles it into every kernel.
+    true_scale : bool
+        Whether the size of λ matters, or only proportions.
+    reads_values : bool
+        Whether kernels read x in addition to the weight M.
+    packs : bool
+        Whether kernels read the packed state.
+    takes_logs : bool
+        Whether the third number of ``link`` can differ from 1.
+    binary : bool
+        Whether a value only says that n ≥ 1.
+    plain : bool
+        Whether a value is n itself.
+    whole : bool
+        Whether values are whole numbers.
+    columns : tuple of str
+        Columns of a prediction.
+
+    Notes
+    -----
+    A value x is made of n ~ Poisson(λ) events, and x = 0 exactly where n = 0. A fit needs two
+    numbers per nonzero entry: E[n | x, λ], and the *term*, the part of log p(x | λ) that
+    depends on λ, without −λ. A subclass defines at least ``name``, ``wanted``, ``hint``,
+    ``link`` and `bursts`. The *state* is a dict of its learnt parameters.
+
+    Guide: <https://tensorplait.github.io/tensorplait/api/likelihood.html>.
+
+    Examples
+    --------
+    >>> likelihood = plait.likelihood.Negbin(mean_burst=2.0)
+    >>> isinstance(likelihood, plait.likelihood.Likelihood)
+    True
+    >>> likelihood.name
+    'negbin'
     """
 
     name: ClassVar[str]
@@ -128,7 +215,7 @@ class Likelihood:
     hint: ClassVar[str]
     link: ClassVar[Callable[..., tuple[float, float, float]]]
     true_scale: ClassVar[bool] = True
-    beside: ClassVar[bool] = True
+    reads_values: ClassVar[bool] = True
     packs: ClassVar[bool] = True
     takes_logs: ClassVar[bool] = True
     binary: ClassVar[bool] = False
@@ -148,7 +235,18 @@ class Likelihood:
     # --- what it is
 
     def settings(self) -> dict[str, float]:
-        """What the user gave; with the name, all that tells this likelihood from another."""
+        """Return the parameters that the user gave.
+
+        Returns
+        -------
+        dict of str to float
+            With the name, all that distinguishes this likelihood from another.
+
+        Examples
+        --------
+        >>> plait.likelihood.Tweedie(shape=2).settings()
+        {'shape': 2.0}
+        """
         return {}
 
     def __eq__(self, other: object) -> bool:
@@ -177,7 +275,23 @@ class Likelihood:
     # --- values
 
     def bad(self, values: Floats) -> NDArray[np.bool_]:
-        """Which of finite values, 0 or more, are not allowed."""
+        """Find values that are not allowed.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Finite numbers, 0 or more, of shape ``(n,)``.
+
+        Returns
+        -------
+        numpy.ndarray of bool
+            Which of them are not allowed.
+
+        Examples
+        --------
+        >>> plait.likelihood.Bernoulli().bad(np.array([0.0, 1.0, 2.0])).tolist()
+        [False, False, True]
+        """
         return np.zeros(np.shape(values), np.bool_)
 
     def doubt(self, values: Floats) -> str:
@@ -185,11 +299,44 @@ class Likelihood:
         return ""
 
     def entries(self, values: Floats, weights: Floats) -> Floats:
-        """What kernels multiply logarithms and E[n] by: M, for most."""
+        """Return the factors by which kernels multiply logarithms and E[n].
+
+        Parameters
+        ----------
+        values, weights : numpy.ndarray
+            Nonzero values x and their weights M, of shape ``(n,)``.
+
+        Returns
+        -------
+        numpy.ndarray
+            M for most likelihoods, M x for Poisson.
+
+        Examples
+        --------
+        >>> x, M = np.array([3.0, 5.0]), np.array([1.0, 2.0])
+        >>> plait.likelihood.Negbin().entries(x, M).tolist()
+        [1.0, 2.0]
+        """
         return weights
 
     def stored(self, values: Floats) -> Floats:
-        """What kernels read in place of x, if anything."""
+        """Return the numbers that kernels read in place of x.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Nonzero values x, of shape ``(n,)``.
+
+        Returns
+        -------
+        numpy.ndarray
+            x for most likelihoods, log x for Tweedie.
+
+        Examples
+        --------
+        >>> plait.likelihood.Tweedie().stored(np.array([1.0])).tolist()
+        [0.0]
+        """
         return values
 
     def restored(self, stored: Floats) -> Floats:
@@ -199,15 +346,76 @@ class Likelihood:
     # --- its own numbers
 
     def start(self, sums: Sums) -> dict[str, float]:
-        """The state to begin with."""
+        """Return the initial state.
+
+        Parameters
+        ----------
+        sums : Sums
+            Sums over the nonzero values, from ``likelihood.sums(values, weights)``.
+
+        Returns
+        -------
+        dict of str to float
+            The state.
+
+        Examples
+        --------
+        >>> likelihood = plait.likelihood.Tweedie(shape=2)
+        >>> likelihood.start(likelihood.sums(np.array([4.0, 4.0]), np.ones(2)))
+        {'shape': 2.0, 'scale': 2.0}
+        """
         return {}
 
     def update(self, state: State, sums: Sums, expected: float) -> dict[str, float]:
-        """The state that is best for the present q(n); expected: ΣM E[n]. It never lowers the bound."""
+        """Return the best state for the current q(n).
+
+        Parameters
+        ----------
+        state : dict of str to float
+            The current state.
+        sums : Sums
+            Sums over the nonzero values.
+        expected : float
+            Total expected number of events, Σ M E[n].
+
+        Returns
+        -------
+        dict of str to float
+            The new state. It never lowers the ELBO.
+
+        Examples
+        --------
+        >>> likelihood = plait.likelihood.Tweedie(shape=2)
+        >>> sums = likelihood.sums(np.array([4.0, 4.0]), np.ones(2))
+        >>> likelihood.update({"shape": 2.0, "scale": 2.0}, sums, expected=4.0)
+        {'shape': 2.0, 'scale': 1.0}
+        """
         return dict(state)
 
     def choose(self, state: State, values: Floats, weights: Floats, log_rate: Array) -> dict[str, float]:
-        """The state that is best among those that need a look at every entry; log λ of each is given and held."""
+        """Return the best state by a pass over all entries, with the rates fixed.
+
+        Parameters
+        ----------
+        state : dict of str to float
+            The current state.
+        values, weights : numpy.ndarray
+            Nonzero values x and their weights M, of shape ``(n,)``.
+        log_rate : numpy.ndarray
+            log λ of each entry, of shape ``(n,)``.
+
+        Returns
+        -------
+        dict of str to float
+            The new state; by default the current one.
+
+        Examples
+        --------
+        >>> x = np.array([1.0, 4.0])
+        >>> state = {"shape": 2.0, "scale": 1.0}
+        >>> plait.likelihood.Tweedie(shape=2).choose(state, x, np.ones(2), np.zeros(2))
+        {'shape': 2.0, 'scale': 1.0}
+        """
         return dict(state)
 
     @property
@@ -216,7 +424,23 @@ class Likelihood:
         return type(self).choose is not Likelihood.choose
 
     def packed(self, state: State) -> Array:
-        """The state as kernels read it: doubles in one block, not to be written to."""
+        """Return the state as kernels read it.
+
+        Parameters
+        ----------
+        state : dict of str to float
+            The state.
+
+        Returns
+        -------
+        numpy.ndarray
+            One read-only array of doubles.
+
+        Examples
+        --------
+        >>> plait.likelihood.Negbin().packed({"burst": 0.5}).flags.writeable
+        False
+        """
         numbers = np.array([*state.values()] or [0.0])
         numbers.flags.writeable = False
         return numbers
@@ -224,27 +448,100 @@ class Likelihood:
     # --- the fit
 
     def expect(self, values: Floats, log_rate: Array, state: State) -> tuple[Array, Array]:
-        """E[n | x, λ] and the term, (n,) each, of values x > 0 from log λ of any size."""
+        """Compute the expected number of events, and the term of the ELBO.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Nonzero values x, of shape ``(n,)``.
+        log_rate : numpy.ndarray
+            log λ of each entry, of shape ``(n,)``.
+        state : dict of str to float
+            The state.
+
+        Returns
+        -------
+        tuple of numpy.ndarray
+            E[n | x, λ] and the term, of shape ``(n,)`` each.
+
+        Examples
+        --------
+        >>> expected, term = plait.likelihood.Poisson().expect(np.array([3.0]), np.zeros(1), {})
+        >>> expected.tolist()
+        [3.0]
+        """
         expected, term = np.empty(len(values)), np.empty(len(values))
         stored = np.asarray(self.stored(values), np.float64)
         _loop(type(self).link)(stored, log_rate, self.packed(state), expected, term)
         return expected, term
 
     def variance(self, values: Floats, log_rate: Array, state: State) -> Array:
-        """Var[n | x, λ] = d E[n] / d log λ, (n,)."""
-        higher, lower = (self.expect(values, log_rate + nudge, state)[0] for nudge in (NUDGE, -NUDGE))
-        return np.maximum((higher - lower) / (2 * NUDGE), 0.0)
+        """Compute the variance of the number of events, d E[n] / d log λ.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Nonzero values x, of shape ``(n,)``.
+        log_rate : numpy.ndarray
+            log λ of each entry, of shape ``(n,)``.
+        state : dict of str to float
+            The state.
+
+        Returns
+        -------
+        numpy.ndarray
+            Var[n | x, λ], of shape ``(n,)``.
+
+        Examples
+        --------
+        >>> plait.likelihood.Poisson().variance(np.array([3.0]), np.zeros(1), {}).tolist()
+        [0.0]
+        """
+        higher, lower = (self.expect(values, log_rate + nudge, state)[0] for nudge in (SLOPE_STEP, -SLOPE_STEP))
+        return np.maximum((higher - lower) / (2 * SLOPE_STEP), 0.0)
 
     def follow(self, values: Floats, log_rate: Array, state: State) -> Array:
         """d log E[n] / d log λ, (n,): how E[n] follows the rate; 0 where it is fixed, 1 where all is the rate's."""
         return self.variance(values, log_rate, state) / self.expect(values, log_rate, state)[0]
 
     def fixed(self, values: Floats) -> Array:
-        """log p(x | λ) = term + fixed(x) + x · tilt − λ: what neither λ nor the state changes, (n,)."""
+        """Compute the part of log p(x | λ) that depends on x alone.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Nonzero values x, of shape ``(n,)``.
+
+        Returns
+        -------
+        numpy.ndarray
+            fixed(x) in log p(x | λ) = term + fixed(x) + x · tilt − λ, of shape ``(n,)``.
+
+        Examples
+        --------
+        >>> plait.likelihood.Poisson().fixed(np.array([2.0])).round(3).tolist()
+        [-0.693]
+        """
         return np.zeros(len(values))
 
     def tilt(self, state: State) -> float:
-        """What the state gives to log p(x | λ) for every unit of x."""
+        """Compute the coefficient of x in log p(x | λ).
+
+        Parameters
+        ----------
+        state : dict of str to float
+            The state.
+
+        Returns
+        -------
+        float
+            tilt in log p(x | λ) = term + fixed(x) + x · tilt − λ.
+
+        Examples
+        --------
+        >>> plait.likelihood.Tweedie().tilt({"shape": 2.0, "scale": 4.0})
+        -0.25
+        """
         return 0.0
 
     def constants(self, values: Floats, state: State) -> Array:
@@ -267,7 +564,23 @@ class Likelihood:
     # --- prediction
 
     def bursts(self, state: State) -> tuple[float, float]:
-        """μ₁ and μ₂: mean and mean square of what one event adds to x."""
+        """Compute mean and mean square of the amount that one event adds to x.
+
+        Parameters
+        ----------
+        state : dict of str to float
+            The state.
+
+        Returns
+        -------
+        tuple of float
+            Mean and mean square.
+
+        Examples
+        --------
+        >>> plait.likelihood.Tweedie().bursts({"shape": 2.0, "scale": 4.0})
+        (8.0, 96.0)
+        """
         raise NotImplementedError
 
     def moments(self, mean: Array, variance: Array, state: State) -> tuple[Array, Array]:
@@ -326,13 +639,13 @@ def _enter(cls: type[Likelihood]) -> None:
     other = KNOWN.get(cls.name)
     if other is not None and other.__module__.startswith("plait.") and cls.__module__ != other.__module__:
         raise ParameterError(
-            f"likelihood {cls.name!r} of {cls.__module__}: the name is that of one of Plait's own.",
-            hint="Take another name.",
+            f"likelihood {cls.name!r} of {cls.__module__}: the name belongs to a likelihood of Plait.",
+            hint="Choose another name.",
         )
     if not cls.name.isidentifier():
         raise ParameterError(
-            f"likelihood {cls.name!r}: a name is one word of letters, digits and _.",
-            hint="Take another name.",
+            f"likelihood {cls.name!r}: the name must consist of letters, digits and _.",
+            hint="Choose another name.",
         )
     KNOWN[cls.name] = cls
 

@@ -1,12 +1,13 @@
-"""Counts with a heavy tail: x is the sum of n bursts, each 1, 2, 3, … with probability pᵇ/(b c), c = −log(1 − p).
+"""Negative binomial likelihood, for counts with a heavy tail: x is the sum of n bursts, each 1, 2, 3, … with
+probability pᵇ/(b c), c = −log(1 − p).
 
-The sum is a negative binomial of concentration r = λ/c. With c and λ nothing is lost as p → 0 (Poisson) or p → 1:
+The concentration is r = λ/c. In terms of c and λ both limits, p → 0 (Poisson) and p → 1, are exact:
 
     E[n] = Σ_{k<x} λ/(λ + c k) = r (ψ(r + x) − ψ(r))
     term = Σ_{k<x} log(λ + c k) = x log c + log Γ(r + x) − log Γ(r)          tilt log(p/c),  fixed −log Γ(x + 1)
 
-c is the state, "burst". At fixed q(n) the bound depends on it by ΣM (x log p − E[n] log c), which is largest where the
-mean burst is that of the data: (e^c − 1)/c = ΣMx / ΣM E[n]. If every x is 1 then c = 0, and all is Poisson.
+The parameter "burst" is c. At fixed q(n) the ELBO depends on it by ΣM (x log p − E[n] log c), which is largest where
+the mean burst is that of the data: (e^c − 1)/c = ΣMx / ΣM E[n]. If every x is 1 then c = 0, which is Poisson.
 """
 
 import math
@@ -22,36 +23,59 @@ from plait.jit import inlined, item, outlined, rate_of
 from plait.likelihood.interface import Likelihood, State, Sums
 from plait.likelihood.poisson import log_factorials
 
-FEW = 16  # values up to this are summed one by one
-NEAR = 1e-8  # c x/λ below which two terms of a series in c are exact
-FROM = 12.0  # Stirling's series have all digits from here on
-LEAST = 1e-15  # a smaller c is 0
-SLOWEST = 0.01  # of c may be left by an update
-MOST = 600.0  # of c: e^c is finite
+MAX_LOOP_VALUE = 16  # larger values take Stirling's series
+MAX_SERIES_RATIO = 1e-8  # c x/λ below which two terms of a series in c are exact
+MIN_STIRLING = 12.0  # argument from which Stirling's series have full precision
+MIN_BURST = 1e-15  # a smaller c is 0
+MIN_UPDATE_RATIO = 0.01  # an update divides c by 100 at most
+MAX_BURST = 600.0  # c at which e^c is still finite
 
 
 class Negbin(Likelihood):
-    """Bursty counts: plays, clicks, messages.
+    """Negative binomial likelihood of counts with a heavy tail, ``likelihood="negbin"``.
 
-    p: of the bursts, 0 ≤ p < 1; or mean_burst, their mean −p/((1 − p) log(1 − p)) ≥ 1. Learnt if neither is given.
+    For plays, clicks or messages. Each event adds a burst of 1, 2, 3, … to the count.
+
+    Parameters
+    ----------
+    p : float, default None
+        Parameter of the bursts, 0 ≤ p < 1; learnt by default.
+    mean_burst : float, default None
+        Mean of the bursts, at least 1, instead of ``p``.
+
+    Raises
+    ------
+    plait.errors.ParameterError
+        If a parameter is out of range, or both are given.
+
+    Examples
+    --------
+    >>> relation = plait.Relation(visits, likelihood=plait.likelihood.Negbin(mean_burst=2))
+    >>> relation.likelihood
+    Negbin(mean_burst=2)
     """
 
     name = "negbin"
-    wanted = "Counts are whole numbers, 0 or more"
-    hint = 'Use `likelihood="tweedie"` for what is not counted, or `likelihood="poisson"`, which takes any number.'
+    wanted = "Counts are integers of at least 0"
+    hint = 'Use `likelihood="tweedie"` for amounts, or `likelihood="poisson"`, which allows fractions.'
 
     def __init__(self, p: float | None = None, mean_burst: float | None = None) -> None:
         self.p, self.mean_burst = p, mean_burst
         if p is not None and mean_burst is not None:
             raise ParameterError(
-                "`p` and `mean_burst` are both given, but each follows from the other.",
-                hint="Give one of them, or neither.",
+                "`p` and `mean_burst` exclude each other: each follows from the other.",
+                hint="Remove one of the two.",
             )
         if p is not None and not 0.0 <= p < 1.0:
-            raise ParameterError.must_be("p", "a probability below 1", p, hint="Leave it out to learn it.")
+            raise ParameterError.must_be(
+                "p", "a probability below 1", p, hint="Remove it to estimate it from the data."
+            )
         if mean_burst is not None and not 1.0 <= mean_burst < math.inf:
             raise ParameterError.must_be(
-                "mean_burst", "a finite number, 1 or more", mean_burst, hint="Leave it out to learn it."
+                "mean_burst",
+                "a finite number of at least 1",
+                mean_burst,
+                hint="Remove it to estimate it from the data.",
             )
 
     def settings(self) -> dict[str, float]:
@@ -79,9 +103,9 @@ class Negbin(Likelihood):
         """(e^c − 1)/c = ΣMx / ΣM E[n], unless it was given."""
         if self.settings() or not expected > 0:
             return dict(state)
-        # Counts added up in floats are off by 1e-7, and from 0 there is no way back: c goes there by steps.
-        c = max(burst_of(sums.value / expected), SLOWEST * state["burst"])
-        return {"burst": c if c >= LEAST else 0.0}
+        # Counts in float32 have errors of 1e-7, and c never leaves 0: it goes there in steps.
+        c = max(burst_of(sums.value / expected), MIN_UPDATE_RATIO * state["burst"])
+        return {"burst": c if c >= MIN_BURST else 0.0}
 
     def packed(self, state: State) -> Array:
         """c and log c."""
@@ -94,7 +118,7 @@ class Negbin(Likelihood):
         """Sums over k < 16, and Stirling's series for the rest."""
         x, c = np.asarray(values, np.float64), state["burst"]
         rate = np.exp(np.minimum(log_rate, 700.0))
-        near = x * c <= NEAR * rate
+        near = x * c <= MAX_SERIES_RATIO * rate
         s = np.divide(c, rate, out=np.zeros(x.shape), where=near & (rate > 0))
         expected = x * (1.0 - s * (x - 1.0) / 2.0 * (1.0 - s * (2.0 * x - 1.0) / 3.0))
         term = x * log_rate + s * x * (x - 1.0) / 2.0 * (1.0 - s * (2.0 * x - 1.0) / 6.0)
@@ -133,9 +157,9 @@ class Negbin(Likelihood):
 
     def below(self, values: Array, rates: Array, state: State) -> Array:
         """I_{1−p}(r, x + 1) of the regularised incomplete beta function."""
-        c = max(state["burst"], 1e-9)  # nearer to Poisson no quantile moves
+        c = max(state["burst"], 1e-9)  # a smaller c moves no quantile
         x = np.floor(values)[:, None]
-        # SciPy's is not to be trusted at concentrations below the normal numbers; there x is 0.
+        # SciPy's function is wrong at subnormal concentrations; there x is 0.
         chance = betainc(np.maximum(rates / c, 1e-290), x + 1.0, math.exp(-c))
         return np.asarray(np.where(rates > 0, chance, 1.0).mean(axis=1))
 
@@ -144,7 +168,7 @@ class Negbin(Likelihood):
     def link(x: float, xhat: float, log_scale: float, parameters: Any) -> tuple[float, float, float]:
         """Small counts by one loop and one division: Π (λ + c k), and its slope, which is that times Σ 1/(λ + c k)."""
         rate = rate_of(xhat, log_scale)
-        if x <= FEW and 1e-15 < rate < 1e15:  # products stay within 1e±280
+        if x <= MAX_LOOP_VALUE and 1e-15 < rate < 1e15:  # products stay within 1e±280
             c, factor, product, slope = item(parameters, 0), rate, rate, 1.0
             for _ in range(1, int(x)):
                 factor += c
@@ -157,15 +181,15 @@ class Negbin(Likelihood):
 
 @outlined
 def negbin_far(x: float, rate: float, log_rate: float, parameters: Any) -> tuple[float, float, float]:
-    """The link of large counts, and of rates far from 1; log λ is given where λ itself is 0 or too large, else 0."""
+    """Link of large counts and of rates far from 1; log λ is given where λ underflows or overflows, else 0."""
     c, log_c = item(parameters, 0), item(parameters, 1)
-    if x * c <= NEAR * rate or c == 0.0:
+    if x * c <= MAX_SERIES_RATIO * rate or c == 0.0:
         s = c / rate if c > 0.0 else 0.0
         log_rate = math.log(rate) if log_rate == 0.0 else log_rate
         expected = x * (1.0 - s * (x - 1.0) / 2.0 * (1.0 - s * (2.0 * x - 1.0) / 3.0))
         return expected, x * log_rate + s * x * (x - 1.0) / 2.0 * (1.0 - s * (2.0 * x - 1.0) / 6.0), 1.0
     r, k, product, slope = rate / c, 1.0, 1.0, 0.0
-    while k < x and r + k < FROM:
+    while k < x and r + k < MIN_STIRLING:
         slope = slope * (r + k) + product
         product *= r + k
         k += 1.0
@@ -195,11 +219,11 @@ def _lgamma_tail(z: Any) -> Any:
 def _rise(r: Array, x: Array, c: float) -> tuple[Array, Array]:
     """Σ_{k<x} r/(r + k) and Σ_{1≤k<x} log c (r + k), (n,) each."""
     total, logs = np.zeros(x.shape), np.zeros(x.shape)
-    for k in range(1, FEW):
+    for k in range(1, MAX_LOOP_VALUE):
         more = k < x
         total += more / (r + k)
         logs += np.where(more, np.log(c * (r + k)), 0.0)
-    y, more = r + FEW, np.maximum(x - FEW, 0.0)
+    y, more = r + MAX_LOOP_VALUE, np.maximum(x - MAX_LOOP_VALUE, 0.0)
     end, grown = y + more, np.log1p(more / y)
     z, u = 1.0 / (y * y), 1.0 / (end * end)
     psi, lgamma = _psi_tail.py_func, _lgamma_tail.py_func  # type: ignore[attr-defined]
@@ -209,19 +233,20 @@ def _rise(r: Array, x: Array, c: float) -> tuple[Array, Array]:
 
 
 def burst_of(mean: float) -> float:
-    """c with (e^c − 1)/c = mean, for a mean of 1 or more; 0 if that is what rounding leaves.
+    """c with (e^c − 1)/c = mean, for a mean of at least 1; 0 if rounding leaves no more.
 
-    Newton on the logarithm of both sides, which is convex with slopes from ½ to 1: from the right it never overshoots.
+    Newton's method on the logarithm of both sides, which is convex with slopes from ½ to 1: from the right it never
+    overshoots.
     """
     d = mean - 1.0
     if d < 1e-5:
         c = 2.0 * d * (1.0 - d * (2.0 / 3.0 - d * 5.0 / 9.0))
-        return c if c >= LEAST else 0.0
-    log_mean, c = math.log(mean), min(2.0 * math.log(mean), MOST)
+        return c if c >= MIN_BURST else 0.0
+    log_mean, c = math.log(mean), min(2.0 * math.log(mean), MAX_BURST)
     for _ in range(100):
         value = c + math.log(-math.expm1(-c) / c) - log_mean
         step = value / (-1.0 / math.expm1(-c) - 1.0 / c)
-        c = min(c - step, MOST)
+        c = min(c - step, MAX_BURST)
         if abs(step) <= 1e-15 * c:
             break
     return c

@@ -1,7 +1,7 @@
-"""Counts: x = n.
+"""Poisson likelihood: x = n.
 
-E[n] = x; term = x log λ, fixed −log Γ(x + 1). Kernels read M·x, and only proportions of λ matter to them: scales
-of rows reach the bound by their marginals.
+E[n] = x; term = x log λ, fixed −log Γ(x + 1). Kernels read M·x and need λ up to a factor only: row scales enter the
+ELBO by marginals.
 """
 
 import numpy as np
@@ -11,26 +11,34 @@ from scipy.special import betaln, gammaincc, gammaln, xlogy
 from plait._typing import Array, Floats
 from plait.likelihood.interface import COLUMNS, Entry, KernelNames, Likelihood, State
 
-LARGE = 1000.0  # a value from which on a few cells may outweigh all others
-SMALL = 1024
-TABLE = gammaln(np.arange(SMALL) + 1.0)  # most counts are small whole numbers
+TABLE_SIZE = 1024
+LOG_FACTORIALS = gammaln(np.arange(TABLE_SIZE) + 1.0)  # most counts are small integers
 
 
 def log_factorials(values: Floats) -> Array:
     """log Γ(x + 1), (n,)."""
-    whole = np.clip(values, 0, SMALL - 1).astype(np.int64)
+    whole = np.clip(values, 0, TABLE_SIZE - 1).astype(np.int64)
     known = np.array_equal(whole, values)
-    return np.asarray(TABLE[whole] if known else gammaln(np.asarray(values, np.float64) + 1.0))
+    return np.asarray(LOG_FACTORIALS[whole] if known else gammaln(np.asarray(values, np.float64) + 1.0))
 
 
 class Poisson(Likelihood):
-    """Counts, 0 or more; they need not be whole."""
+    """Poisson likelihood of counts, ``likelihood="poisson"``.
+
+    Values are 0 or more and need not be whole.
+
+    Examples
+    --------
+    >>> relation = plait.Relation(visits, likelihood=plait.likelihood.Poisson())
+    >>> str(relation.likelihood)
+    'poisson'
+    """
 
     name = "poisson"
-    wanted = "Counts are finite numbers, 0 or more"
-    hint = "Leave such rows out, or put the cells into `missing`."
+    wanted = "Counts are finite numbers of at least 0"
+    hint = "Remove such rows, or put the cells into `missing`."
     true_scale = False
-    beside = False
+    reads_values = False
     packs = False
     plain = True
     columns = COLUMNS
@@ -40,15 +48,9 @@ class Poisson(Likelihood):
         return ~(values >= 0)
 
     def doubt(self, values: Floats) -> str:
-        """A few large counts outweigh all others; links are not counts."""
-        most, median = float(values.max()), float(np.median(values))
-        if most >= LARGE and most >= 100 * median:
-            return (
-                f"values up to {most:,.6g}, the median is {median:,.6g}: a few large counts dominate. "
-                f'likelihood = "negbin" is made for them.'
-            )
+        """Links are not counts."""
         if (values == 1).all():
-            return 'only the values 0 and 1: likelihood = "bernoulli" fits links better.'
+            return 'only the values 0 and 1. Use likelihood = "bernoulli".'
         return ""
 
     def entries(self, values: Floats, weights: Floats) -> Floats:

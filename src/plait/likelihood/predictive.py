@@ -1,4 +1,6 @@
-"""Probabilities and quantiles of a value of uncertain rate, which equally probable points or two moments say."""
+"""Predictive probabilities and quantiles of a value with uncertain rate, given by equally probable points or two
+moments.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,10 +15,10 @@ if TYPE_CHECKING:
     from plait.likelihood.interface import Likelihood, State
 
 
-NODES = 64  # of the integral over log λ
+NODES = 64  # quadrature nodes of the integral over log λ
 LEFT, RIGHT = -4.0, 3.0  # its ends: u = mode + sd · sinh s
-CLOSE = 1e-9  # of a quantile that is no whole number
-SUMMED = 1 << 14  # values that are summed one by one
+RELATIVE_TOLERANCE = 1e-9  # of real-valued quantiles
+MAX_SUMMED_VALUES = 1 << 14  # integers summed exactly; beyond, a normal with the same moments
 
 
 def log_mixture(likelihood: "Likelihood", values: Floats, rates: Array, state: "State") -> Array:
@@ -33,9 +35,9 @@ def log_mixture(likelihood: "Likelihood", values: Floats, rates: Array, state: "
 def log_integral(likelihood: "Likelihood", values: Floats, mean: Array, variance: Array, state: "State") -> Array:
     """log ∫ p(x | λ) Gamma(λ; a, b) dλ, (n,), with a b = mean and a b² = variance.
 
-    p(0) = (1 + b)^−a. For x > 0 the integrand in u = log λ has one peak, at λ (1 + 1/b) = a + E[n | x, λ], for
-    Var[n] < E[n]; from it the sum goes over nodes that spread like sinh, to 27 standard deviations below, for the tail
-    falls like e^(a+1)u at least.
+    p(0) = (1 + b)^−a. For x > 0 the integrand in u = log λ has one peak, at λ (1 + 1/b) = a + E[n | x, λ], since Var[n]
+    < E[n]. The quadrature has nodes that spread like sinh from the peak to 27 standard deviations below it; the tail
+    falls at least like e^(a+1)u.
     """
     wide = (variance > 1e-9 * mean * mean) & (mean > 0)
     found = likelihood.log_chance(values, np.where(wide, 1.0, mean), state)
@@ -64,7 +66,7 @@ def _log_peaked(likelihood: "Likelihood", x: Array, a: Array, b: Array, state: "
 
 
 def _mode(likelihood: "Likelihood", x: Array, a: Array, b: Array, state: "State") -> Array:
-    """log λ at the peak: Newton on log((a + E[n])/(1 + 1/b)) − u, whose slope is below 0 everywhere."""
+    """log λ at the peak, by Newton's method on log((a + E[n])/(1 + 1/b)) − u, whose slope is negative."""
     total = np.log1p(1.0 / b)
     u = np.log(a + 1.0) - total
     for _ in range(50):
@@ -78,10 +80,10 @@ def _mode(likelihood: "Likelihood", x: Array, a: Array, b: Array, state: "State"
 
 
 def summed(likelihood: "Likelihood", values: Array, rates: Array, state: "State") -> Array:
-    """P(value ≤ x), (n,), of whole numbers: one by one, up to 16,384; beyond, by a normal of the same moments."""
+    """P(value ≤ x), (n,), of integers: an exact sum up to 16,384, a normal of equal moments beyond."""
     found = np.empty(len(values))
     for n, value in enumerate(values):
-        if value >= SUMMED:
+        if value >= MAX_SUMMED_VALUES:
             found[n] = _normal(likelihood, value, rates[n], state)
             continue
         counts = np.arange(np.floor(value) + 1.0)
@@ -98,14 +100,14 @@ def _normal(likelihood: "Likelihood", value: float, rates: Array, state: "State"
 
 
 def quantiles(below: "Short", scale: float, about: Array, level: float, *, whole: bool) -> Array:
-    """The smallest value with P(x ≤ value) ≥ level, (n,): whole numbers, or real ones to nine digits.
+    """Smallest value with P(x ≤ value) ≥ level, (n,): integers, or reals to nine digits.
 
-    below: P(x ≤ value) of some cells, by their numbers; scale: of a single event; about: where to begin, (n,).
+    `below`: P(x ≤ value) by cell; `scale`: of a single event; `about`: first guess, (n,).
     """
     found = np.zeros(len(about))
 
     def short(rows: NDArray[np.int64], values: Array) -> Array:
-        """How much is missing to the level."""
+        """Probability missing to the level."""
         return level - below(rows, values)
 
     rows = np.flatnonzero(short(np.arange(len(about)), found) > 0)
@@ -131,7 +133,7 @@ def _bracket(short: Short, rows: NDArray[np.int64], high: Array) -> tuple[Array,
 
 
 def _whole(short: Short, rows: NDArray[np.int64], high: Array) -> Array:
-    """By halves."""
+    """Bisection over integers."""
     low, high = _bracket(short, rows, high)
     apart = np.flatnonzero(high - low > 1.0)
     while len(apart):
@@ -144,7 +146,7 @@ def _whole(short: Short, rows: NDArray[np.int64], high: Array) -> Array:
 
 
 def _real(short: Short, rows: NDArray[np.int64], high: Array) -> Array:
-    """By secants that never leave the bracket (Illinois), and halves every third time."""
+    """Regula falsi (Illinois) within the bracket, with bisection every third step."""
     low, high = _bracket(short, rows, high)
     below, above = short(rows, low), short(rows, high)
     apart = np.arange(len(rows))
@@ -156,7 +158,7 @@ def _real(short: Short, rows: NDArray[np.int64], high: Array) -> Array:
         less = value > 0
         low[apart], below[apart] = np.where(less, middle, a), np.where(less, value, fa / 2.0)
         high[apart], above[apart] = np.where(less, b, middle), np.where(less, fb / 2.0, value)
-        apart = apart[high[apart] - low[apart] > CLOSE * high[apart]]
+        apart = apart[high[apart] - low[apart] > RELATIVE_TOLERANCE * high[apart]]
         if not len(apart):
             break
     return high

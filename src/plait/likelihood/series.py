@@ -1,12 +1,12 @@
-"""Σ_{n≥1} zⁿ/(n! Γ(nκ)) for all z: its logarithm S(t), t = log z, the mean E = S' of n under its terms, and E'.
+"""Series of the Tweedie likelihood, Σ_{n≥1} zⁿ/(n! Γ(nκ)): its logarithm S(t), t = log z, the mean E = S' of n, and E'.
 
-For one κ all is a function of t alone. Three pieces, packed into one array that kernels read:
+For one κ they are functions of t, in three ranges, packed into one array for kernels:
 
-    t < begin       one event is all there is: E = 1, S = t − log Γ(κ)
-    t < end         polynomials of degree 7 on intervals of 1/8, from sums at their ends, where three derivatives agree;
-                    an interval's eight coefficients are one line of the cache, and E is the slope of the same
-                    polynomial, so bound and counts never contradict each other
-    else            Laplace's method about N = (z κ^−κ)^(1/(1+κ)), the place of the largest term:
+    t < begin       a single event: E = 1, S = t − log Γ(κ)
+    t < end         polynomials of degree 7 on intervals of 1/8, which match three derivatives at both ends; the eight
+                    coefficients of an interval fill a cache line, and E is the slope of the same polynomial, so ELBO
+                    and counts agree
+    else            Laplace's method about N = (z κ^−κ)^(1/(1+κ)), the position of the largest term:
                     S = (1 + κ) N + ½ log N + ½ log(κ/(2π(1 + κ))) + Σ_m a_m N^−m
                     with a_m = polynomials in κ over (κ (1 + κ))^m, exact
 """
@@ -20,10 +20,10 @@ from scipy.special import gammaln
 from plait._typing import Array
 from plait.jit import fma, inlined, item, outlined
 
-STEPS = 8  # intervals per unit of t
+INTERVALS_PER_UNIT = 8  # intervals per unit of t
 DEGREE = 7
 SHAPE, OFFSET, BEGIN, END, LGAMMA, PEAK, LEVEL, FIRST, HEAD = 0, 1, 2, 3, 4, 5, 6, 7, 16  # places in the packed array
-NONE = 1e-14  # the second term beside the first, where the table begins
+MIN_SECOND_TERM = 1e-14  # second term relative to the first, where the table begins
 
 # Of the expansion's a_m: a common denominator, and the polynomial's coefficients. They come from Stirling's series of
 # n! and Γ(nκ) and from the moments of a normal about N; the test of this file derives them again.
@@ -39,14 +39,14 @@ FAR = (
 
 @lru_cache(64)
 def table(shape: float) -> Array:
-    """The packed array for a κ from 0.01 to 100; not to be written to."""
+    """Packed array for a κ from 0.01 to 100; read-only."""
     last = max(20.0 / shape, 24.0, 2.0 * (1.0 + shape))  # N from which on the expansion is exact to 1e-11
-    begin = math.log(2.0 * NONE) + float(gammaln(2.0 * shape) - gammaln(shape))
+    begin = math.log(2.0 * MIN_SECOND_TERM) + float(gammaln(2.0 * shape) - gammaln(shape))
     end = shape * math.log(shape) + (1.0 + shape) * math.log(last)
-    intervals = math.ceil((end - begin) * STEPS)
-    nodes = begin + np.arange(intervals + 1) / STEPS
+    intervals = math.ceil((end - begin) * INTERVALS_PER_UNIT)
+    nodes = begin + np.arange(intervals + 1) / INTERVALS_PER_UNIT
     result = np.zeros(HEAD + (DEGREE + 1) * intervals)
-    # A hair before the last node: no rounding of (t − begin) · STEPS leads beyond the last interval.
+    # A hair before the last node: no rounding of (t − begin) · INTERVALS_PER_UNIT leads beyond the last interval.
     result[[SHAPE, BEGIN, END, LGAMMA]] = shape, begin, nodes[-1] - 1e-9, gammaln(shape)
     result[PEAK] = shape * math.log(shape)
     result[LEVEL] = 0.5 * math.log(shape / (2.0 * math.pi * (1.0 + shape)))
@@ -57,7 +57,7 @@ def table(shape: float) -> Array:
 
 
 def _sums(shape: float, t: Array) -> tuple[Array, Array, Array, Array]:
-    """S − t + log Γ(κ) and its three derivatives, the cumulants of n − 1, at points t: term by term."""
+    """S − t + log Γ(κ) and its three derivatives, the cumulants of n − 1, at points t, by summing terms."""
     largest = math.exp((t.max() - shape * math.log(shape)) / (1.0 + shape))
     n = np.arange(1.0, largest + 14.0 * math.sqrt(largest) + 40.0)
     fixed = gammaln(shape) - gammaln(n + 1.0) - gammaln(n * shape)
@@ -77,9 +77,9 @@ def _sums(shape: float, t: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _polynomials(*derivatives: Array) -> Array:
-    """Coefficients (intervals, 8) in u from 0 to 1 of what has these values and derivatives at both ends."""
+    """Coefficients (n_intervals, 8) in u from 0 to 1 of polynomials with these values and derivatives at both ends."""
     half = (DEGREE + 1) // 2
-    scaled = np.stack([d / STEPS**k for k, d in enumerate(derivatives)])
+    scaled = np.stack([d / INTERVALS_PER_UNIT**k for k, d in enumerate(derivatives)])
     powers = np.arange(DEGREE + 1)
     falling = [np.prod([powers - j for j in range(k)], axis=0) if k else np.ones(DEGREE + 1) for k in range(half)]
     low = np.stack([scaled[k][:-1] / math.factorial(k) for k in range(half)])
@@ -106,7 +106,7 @@ def events(t: float, packed: Array) -> tuple[float, float]:
         return 1.0, t - item(packed, LGAMMA)
     if t >= item(packed, END):
         return events_far(t, packed, 0, 0)
-    u = (t - begin) * STEPS
+    u = (t - begin) * INTERVALS_PER_UNIT
     number = int(u)
     u -= number
     at = HEAD + (DEGREE + 1) * number
@@ -121,12 +121,12 @@ def events(t: float, packed: Array) -> tuple[float, float]:
         fourth,
         fma(fma(4.0 * c4, u, 3.0 * c3), square, fma(2.0 * c2, u, c1)),
     )
-    return 1.0 + STEPS * slope, t - item(packed, LGAMMA) + value
+    return 1.0 + INTERVALS_PER_UNIT * slope, t - item(packed, LGAMMA) + value
 
 
 @outlined
 def events_far(t: float, packed: Array, _: int, __: int) -> tuple[float, float]:
-    """E and S behind the table."""
+    """E and S beyond the table."""
     whole = 1.0 + item(packed, SHAPE)
     log_n = min((t - item(packed, PEAK)) / whole, 700.0)
     N = math.exp(log_n)
@@ -143,15 +143,15 @@ def expected(t: Array, packed: Array) -> tuple[Array, Array, Array]:
     """E, S and E' at points t, (n,) each, in NumPy."""
     E, S, slope = np.ones(t.shape), t - packed[LGAMMA], np.zeros(t.shape)
     inside, far = (t >= packed[BEGIN]) & (t < packed[END]), t >= packed[END]
-    u = (t[inside] - packed[BEGIN]) * STEPS
+    u = (t[inside] - packed[BEGIN]) * INTERVALS_PER_UNIT
     number = u.astype(np.int64)
     c = packed[HEAD:].reshape(-1, DEGREE + 1)[number].T
     polynomial = np.polynomial.polynomial
     first, second = polynomial.polyder(c), polynomial.polyder(c, 2)
     u -= number
     S[inside] += polynomial.polyval(u, c, tensor=False)
-    E[inside] += STEPS * polynomial.polyval(u, first, tensor=False)
-    slope[inside] = STEPS * STEPS * polynomial.polyval(u, second, tensor=False)
+    E[inside] += INTERVALS_PER_UNIT * polynomial.polyval(u, first, tensor=False)
+    slope[inside] = INTERVALS_PER_UNIT * INTERVALS_PER_UNIT * polynomial.polyval(u, second, tensor=False)
     E[far], S[far], slope[far] = _far(t[far], packed)
     return E, S, slope
 

@@ -1,14 +1,14 @@
-"""Tweedie: x is the sum of n Gamma(κ, θ) amounts, such as money or durations (Tweedie's family, powers from 1 to 2).
+"""Tweedie likelihood (compound Poisson–Gamma, powers from 1 to 2): x is the sum of n Gamma(κ, θ) amounts, such as money
+or durations.
 
-With z = λ (x/θ)^κ and w_n = zⁿ/(n! Γ(nκ)), both of these are functions of z alone (`series`):
+With z = λ (x/θ)^κ and w_n = zⁿ/(n! Γ(nκ)), both of these are functions of z (`series`):
 
     E[n] = Σ n w_n / Σ w_n,        term = log Σ_{n≥1} w_n,        tilt −1/θ,  fixed −log x
 
-State: "shape" κ and "scale" θ. At fixed q(n) the bound depends on θ by −ΣM (κ E[n] log θ + x/θ), so
-θ = ΣMx / (κ ΣM E[n]): it has the unit of x, and nothing else does. κ, unless given, is one of `SHAPES`. The start takes
-the one under which the values are most probable were each a single amount; `choose` takes at fixed λ the one, with the
-θ that goes with it, under which the bound is largest, and keeps the present one unless another is better: a step of
-coordinate ascent.
+Parameters are "shape" κ and "scale" θ. At fixed q(n) the ELBO depends on θ by −ΣM (κ E[n] log θ + x/θ), so θ = ΣMx / (κ
+ΣM E[n]); only θ has the unit of x. κ, unless given, is one of `SHAPES`. The first κ has the largest likelihood if each
+value were a single amount. `choose` maximises the ELBO over κ and θ at fixed λ and keeps the present κ unless another
+is better: a step of coordinate ascent.
 """
 
 import math
@@ -24,15 +24,15 @@ from plait.likelihood import series
 from plait.likelihood.interface import Likelihood, State, Sums
 
 SHAPES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-LEAST, MOST = 0.01, 100.0  # κ that there are tables for
-TURNS = 20  # updates of θ for each κ that is tried
-SAMPLE = 1 << 14  # entries on which every κ is tried; the best one must then be better on all
-MANY = 60.0  # rate from which on a value is nearly a shifted Gamma
-PIECE = 256  # cells worked on at a time
+MIN_SHAPE, MAX_SHAPE = 0.01, 100.0  # range of κ for which `series.table` is accurate
+SCALE_UPDATES = 20  # of θ, for each κ tried
+SAMPLE_ENTRIES = 1 << 14  # on which every κ is tried; the best must then be better on all entries
+MAX_SUMMED_RATE = 60.0  # at larger rates a value is nearly a shifted Gamma
+CHUNK_CELLS = 256  # bounds the memory of sums over events
 
 
 class _Seen(NamedTuple):
-    """Entries at which κ is chosen, (n,) each, and their sums."""
+    """Entries on which κ is chosen, (n_entries,) each, and their sums."""
 
     values: Array
     weights: Array
@@ -41,22 +41,40 @@ class _Seen(NamedTuple):
 
 
 class Tweedie(Likelihood):
-    """Tweedie that add up: money, durations, weights. Their unit changes no prediction but by itself.
+    """Tweedie likelihood of amounts, ``likelihood="tweedie"``.
 
-    shape: κ of one amount, 1/κ is its relative variance; chosen by the bound if it is not given.
+    For money, durations or weights: each event adds a Gamma-distributed amount. The unit of the
+    values does not change predictions.
+
+    Parameters
+    ----------
+    shape : float, default None
+        Shape κ of one amount; its relative variance is 1/κ. From 0.01 to 100; by default the
+        one with the largest ELBO.
+
+    Raises
+    ------
+    plait.errors.ParameterError
+        If ``shape`` is out of range.
+
+    Examples
+    --------
+    >>> relation = plait.Relation(visits, likelihood=plait.likelihood.Tweedie(shape=2))
+    >>> relation.likelihood
+    Tweedie(shape=2)
     """
 
     name = "tweedie"
-    wanted = "Tweedie are finite numbers, 0 or more"
-    hint = "Leave such rows out, or put the cells into `missing`."
+    wanted = "Amounts are finite numbers of at least 0"
+    hint = "Remove such rows, or put the cells into `missing`."
     whole = False
     takes_logs = False
 
     def __init__(self, shape: float | None = None) -> None:
         self.shape = shape
-        if shape is not None and not LEAST <= shape <= MOST:
-            words = f"a number from {LEAST:g} to {MOST:g}"
-            raise ParameterError.must_be("shape", words, shape, hint="Leave it out to choose it by the bound.")
+        if shape is not None and not MIN_SHAPE <= shape <= MAX_SHAPE:
+            words = f"a number from {MIN_SHAPE:g} to {MAX_SHAPE:g}"
+            raise ParameterError.must_be("shape", words, shape, hint="Remove it to choose it by the ELBO.")
 
     def settings(self) -> dict[str, float]:
         """What was given."""
@@ -100,7 +118,7 @@ class Tweedie(Likelihood):
         if self.shape is not None or len(values) == 0:
             return dict(state)
         seen = self._seen(values, weights, log_rate)
-        step = len(values) // SAMPLE + 1
+        step = len(values) // SAMPLE_ENTRIES + 1
         some = self._seen(values[::step], weights[::step], log_rate[::step])
         mean = self.bursts(state)[0]
         tried = [self._settle({"shape": shape, "scale": mean / shape}, some) for shape in SHAPES]
@@ -115,13 +133,13 @@ class Tweedie(Likelihood):
         return _Seen(np.asarray(values, np.float64), M, log_rate, self.sums(values, M))
 
     def _worth(self, state: State, seen: _Seen) -> float:
-        """The bound of these entries but for what no state changes."""
+        """ELBO of these entries, up to a constant."""
         term = self.expect(seen.values, seen.log_rate, state)[1]
         return float(seen.weights @ term) + self.constant(seen.sums, state)
 
     def _settle(self, state: dict[str, float], seen: _Seen) -> dict[str, float]:
-        """The θ of a κ at fixed λ."""
-        for _ in range(TURNS):
+        """θ for a κ at fixed λ."""
+        for _ in range(SCALE_UPDATES):
             scale = state["scale"]
             expected = self.expect(seen.values, seen.log_rate, state)[0]
             state = self.update(state, seen.sums, float(seen.weights @ expected))
@@ -167,11 +185,11 @@ class Tweedie(Likelihood):
     def below(self, values: Array, rates: Array, state: State) -> Array:
         """Σ_n P(n) P(nκ, x/θ), P(n) the mean over the rates; for large rates by a Gamma with the same three moments."""
         shape, x = state["shape"], values / state["scale"]
-        found, large = np.empty(len(values)), rates.max(axis=1) > MANY
+        found, large = np.empty(len(values)), rates.max(axis=1) > MAX_SUMMED_RATE
         small = np.flatnonzero(~large)
         small = small[np.argsort(rates[small].max(axis=1))]  # few events are summed over where rates are small
-        for at in range(0, len(small), PIECE):
-            rows = small[at : at + PIECE]
+        for at in range(0, len(small), CHUNK_CELLS):
+            rows = small[at : at + CHUNK_CELLS]
             found[rows] = _summed(x[rows], rates[rows], shape)
         found[large] = _shifted(x[large], rates[large], shape)
         return found
@@ -186,7 +204,7 @@ class Tweedie(Likelihood):
 
 
 def _summed(x: Array, rates: Array, shape: float) -> Array:
-    """P(value ≤ x θ), (n,), of rates (n, points) up to MANY."""
+    """P(value ≤ x θ), (n,), for rates (n, n_points) up to MAX_SUMMED_RATE."""
     chance = np.exp(-rates)
     total = chance.mean(axis=1)
     most = float(rates.max(initial=0.0))
@@ -203,7 +221,7 @@ def _summed(x: Array, rates: Array, shape: float) -> Array:
 
 
 def _shifted(x: Array, rates: Array, shape: float) -> Array:
-    """The same by Pearson's third type: a Gamma of concentration 4/skewness², moved and stretched."""
+    """P(value ≤ x θ) by a shifted Gamma (Pearson type III) with the same three moments."""
     rate = np.maximum(rates, 1e-3)
     a = 4.0 * rate * shape * (shape + 1.0) / (shape + 2.0) ** 2
     unit = (shape + 2.0) / 2.0  # sd/√a

@@ -1,4 +1,4 @@
-"""The model language: equations and declarations, read from text and checked."""
+"""Model language: equations and declarations, parsed and checked."""
 
 from plait.model.model import Equation, Factor, Model, Occurrence, Summand
 

@@ -1,4 +1,4 @@
-"""What a model means: Occurrence, Summand, Equation, Factor and Model, checked once and printable as text."""
+"""Model semantics: Occurrence, Summand, Equation, Factor and Model, checked at construction."""
 
 import unicodedata
 from collections import Counter
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Tables of data and predictions have columns of these names.
 RESERVED = frozenset({"value", "mean", "sd", "probability", "lower", "upper", "rate", "weight"})
 
-ONE_SHAPE = "A factor has one shape in the whole model"
+ONE_SHAPE = "A factor has the same indices in the whole model"
 
 
 @dataclass(frozen=True)
@@ -149,22 +149,55 @@ class Factor:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Model:
-    """Relations as sums of products of shared factors, read from text.
+    """Coupled factorisation model, parsed from equations.
 
-    One equation a line, ``name[index, …] = Factor[index, …] Factor[…] … + Factor[…] …``; ``axis: other_axis`` says that
-    two axes have the same entities; ``#`` begins a comment. Two models are equal when their equations and axes are,
-    however they were written.
+    Parameters
+    ----------
+    text : str
+        One equation per line (or separated by ``;``), each
+        ``relation[index, …] = Factor[index, …] Factor[…] + …``. A line ``index: other``
+        declares that two indices have the same entities. ``#`` starts a comment.
 
-    - An index that the relation does not have is latent: each term is summed over it. The same name in two terms is the
-      same rank.
-    - A term may lack indices of the relation, and is then the same along them. ``c[]`` is a number. Parentheses
-      distribute: ``V[i] (A[i, r] B[j, r] + c[])``.
-    - A factor is the same wherever it stands: in several equations, in several terms, and twice in a term, if it takes
-      two rows there: ``friends[user, friend] = U[user, r] U[friend, r]; friend: user``.
-    - Where exchanging two indices leaves an equation as it is, its relation is undirected: a pair is one cell. Beside a
-      factor that stands twice, a given one over the two indices, ``w[] N[user, friend]``, is one of pairs.
+    Attributes
+    ----------
+    equations : tuple of Equation
+        One equation per relation.
+    relations, factors : tuple of str
+        Names of the relations and of the factors.
+    indices, visible, latent : tuple of str
+        Names of all indices, of those of relations, and of those that are summed out.
+    axes : tuple of str
+        Axes of the visible indices. Indices with the same entities share an axis.
+    ranks : tuple of str
+        Latent indices whose size can be chosen.
+    R : numpy.ndarray
+        Coupling matrix of shape ``(n_relations, n_factors)``: 1 where the factor occurs in
+        the relation.
 
-    >>> model = Model("X[i, j] = A[i, r] B[j, r]; Y[i] = A[i, r]")
+    Raises
+    ------
+    plait.errors.ModelError
+        If the text is wrong. The message points to the place.
+
+    Notes
+    -----
+    - An index that the relation does not have is latent: each term is summed over it. The
+      same name in two terms has the same size.
+    - A term may lack indices of the relation and is then constant along them. ``c[]`` is a
+      number. Parentheses distribute: ``V[i] (A[i, r] B[j, r] + c[])``.
+    - A factor is the same wherever it occurs: in several equations, in several terms, or
+      twice in a term with two indices of one axis.
+    - If exchanging two indices does not change an equation, the relation is undirected and
+      a pair is one cell: ``friends[a, b] = U[a, r] U[b, r]; b: a``.
+    - Two models are equal if their equations and axes are.
+
+    Guide: <https://tensorplait.github.io/tensorplait/models.html>.
+
+    Examples
+    --------
+    >>> model = plait.Model("X[i, j] = A[i, r] B[j, r]; Y[i] = A[i, r]")
+    >>> model.factors
+    ('A', 'B')
     >>> model.R.tolist()
     [[1, 1], [1, 0]]
     """
@@ -175,8 +208,8 @@ class Model:
 
     def __init__(self, text: str):
         if not isinstance(text, str):
-            hint = 'Write one equation a line: Model("X[i, j] = A[i, r] B[j, r]").'
-            raise ModelError(f"a model is a text (str), not {type(text).__name__}.", hint=hint)
+            hint = 'Example: Model("X[i, j] = A[i, r] B[j, r]").'
+            raise ModelError(f"`model` must be a string, got {type(text).__name__}.", hint=hint)
         statements = parse(text)
         axes = _check(statements)
         equations = tuple(_equation(statement) for statement in statements if isinstance(statement, EquationStatement))
@@ -186,39 +219,57 @@ class Model:
 
     @cached_property
     def relations(self) -> tuple[str, ...]:
-        """The names of the relations: the rows of R."""
+        """Names of the relations, in the order of the rows of ``R``."""
         return tuple(equation.relation for equation in self.equations)
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
-        """The names of the factors in order of first use: the columns of R."""
+        """Names of the factors, in the order of the columns of ``R``."""
         return _unique(chain.from_iterable(equation.factors for equation in self.equations))
 
     @cached_property
     def indices(self) -> tuple[str, ...]:
-        """All index names in order of first use."""
+        """Names of all indices, in order of first use."""
         return _unique(chain.from_iterable((*equation.indices, *equation.latent) for equation in self.equations))
 
     @cached_property
     def visible(self) -> tuple[str, ...]:
-        """The indices of relations, in order of first use."""
+        """Names of the indices of relations, in order of first use."""
         return _unique(chain.from_iterable(equation.indices for equation in self.equations))
 
     @cached_property
     def latent(self) -> tuple[str, ...]:
-        """The indices summed out, in order of first use."""
+        """Names of the indices that are summed out, in order of first use."""
         return _unique(chain.from_iterable(equation.latent for equation in self.equations))
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
-        """The axes of the visible indices; indices declared to be the same share one, named by the last of them."""
+        """Axes of the visible indices; indices with the same entities share one."""
         return _unique(map(self.axis, self.visible))
 
     def axis(self, index: str) -> str:
-        """The axis of an index: where its declarations lead; itself if it has none.
+        """Return the axis of an index.
 
-        Latent indices of a factor that stands twice in a term are one axis, named by the first: in A[i, p] G[p, q]
-        A[j, q] both p and q run over the components of A.
+        Parameters
+        ----------
+        index : str
+            Name of an index.
+
+        Returns
+        -------
+        str
+            The index that its declarations lead to, or the index itself. Latent indices of a
+            factor that occurs twice in a term share an axis.
+
+        Raises
+        ------
+        plait.errors.ModelError
+            If the model has no such index.
+
+        Examples
+        --------
+        >>> plait.Model("knows[a, b] = U[a, r] U[b, r]; b: a").axis("b")
+        'a'
         """
         if index not in self.indices:
             raise _no_such("index", index, self.indices)
@@ -236,17 +287,59 @@ class Model:
 
     @cached_property
     def ranks(self) -> tuple[str, ...]:
-        """The latent indices whose sizes can be chosen: one an axis."""
+        """Latent indices whose size can be chosen, one per axis."""
         return tuple(index for index in self.latent if self.axis(index) == index)
 
     def equation(self, name: str) -> Equation:
-        """The equation of a relation."""
+        """Return the equation of a relation.
+
+        Parameters
+        ----------
+        name : str
+            Name of the relation.
+
+        Returns
+        -------
+        Equation
+            The equation with ``relation``, ``indices`` and ``terms``.
+
+        Raises
+        ------
+        plait.errors.ModelError
+            If the model has no such relation.
+
+        Examples
+        --------
+        >>> model.equation("visits").indices
+        ('user', 'place')
+        """
         if name not in self.relations:
             raise _no_such("relation", name, self.relations)
         return self.equations[self.relations.index(name)]
 
     def factor(self, name: str) -> Factor:
-        """A factor, with its indices as first written."""
+        """Return a factor.
+
+        Parameters
+        ----------
+        name : str
+            Name of the factor.
+
+        Returns
+        -------
+        Factor
+            The factor with ``indices``, ``visible`` and ``latent``.
+
+        Raises
+        ------
+        plait.errors.ModelError
+            If the model has no such factor.
+
+        Examples
+        --------
+        >>> model.factor("U").latent
+        ('r',)
+        """
         if name not in self.factors:
             raise _no_such("factor", name, self.factors)
         occurrences = chain.from_iterable(equation.occurrences for equation in self.equations)
@@ -256,7 +349,7 @@ class Model:
 
     @cached_property
     def R(self) -> NDArray[np.int64]:
-        """The coupling matrix, relations × factors: 1 where the factor occurs in the relation, else 0. Read-only."""
+        """Coupling matrix of shape ``(n_relations, n_factors)``, 1 where the factor occurs."""
         rows = [[factor in equation.factors for factor in self.factors] for equation in self.equations]
         R = np.array(rows, dtype=np.int64)
         R.flags.writeable = False
@@ -268,10 +361,31 @@ class Model:
         return frozenset(name for equation in exact for name in equation.factors)
 
     def bind(self, data: Any, entities: Mapping[str, Any] | None = None) -> "Data":
-        """Check data against the model: labels, sizes and weights of every relation.
+        """Check data against the model and prepare them for a fit.
 
-        data: relation -> table, or a folder of blocks (`plait.pack`) for all or some. Gives `Data`; print it to see
-        what was understood. entities: those beyond those seen, by axis.
+        Parameters
+        ----------
+        data : mapping of str to table, array, graph or Relation
+            One entry per relation; for a model of one relation, its data alone; or the folder
+            of blocks that `plait.pack` wrote.
+        entities : dict of str to sequence, default None
+            Entities per axis that exist although the data do not mention them.
+
+        Returns
+        -------
+        Data
+            The bound data, which `plait.fit` accepts. Print it for a summary.
+
+        Raises
+        ------
+        plait.errors.DataError
+            If the data are wrong or do not match the model.
+
+        Examples
+        --------
+        >>> bound = model.bind({"visits": visits})
+        >>> plait.fit(model, bound, **quick).rank
+        {'r': 2}
         """
         from plait.data.outofcore.bind_blocks import bind_all
 
@@ -313,7 +427,7 @@ def _no_such(kind: str, name: object, known: Sequence[str]) -> ModelError:
     """The error for a name that the model does not have."""
     return ModelError(
         f"the model has no {kind} {name}.",
-        hint=f"{suggestion(name, known, quote=False)}It has {', '.join(known) or 'none'}.",
+        hint=f"{suggestion(name, known, quote=False)}The model has {', '.join(known) or 'none'}.",
     )
 
 
@@ -345,8 +459,8 @@ def _check(statements: Sequence[Statement]) -> dict[str, str]:
     declarations = [statement for statement in statements if isinstance(statement, Declaration)]
     if not equations:
         raise ModelError(
-            "the model has no equation.",
-            hint="Write at least one, such as X[i, j] = A[i, r] B[j, r].",
+            "the model has no equations.",
+            hint="Write at least one equation, such as X[i, j] = A[i, r] B[j, r].",
         )
     _check_spelling(statements)
     _check_names(equations)
@@ -377,8 +491,8 @@ def _check_spelling(statements: Iterable[Statement]) -> None:
     spelling: dict[str, str] = {}
     for name in _names(statements):
         if spelling.setdefault(unicodedata.normalize("NFC", name.text), name.text) != name.text:
-            what = f"{name.text} looks like an earlier name but is made of other characters."
-            raise mistake(what, name.span, "Copy one of the two over the other.")
+            what = f"{name.text} looks like an earlier name, but has different characters."
+            raise mistake(what, name.span, "Use the same characters in both names.")
 
 
 def _check_names(equations: Sequence[EquationStatement]) -> None:
@@ -388,12 +502,12 @@ def _check_names(equations: Sequence[EquationStatement]) -> None:
         name = equation.left.name
         if name.text in relations:
             what = f"relation {name.text} has two equations."
-            raise mistake(what, name.span, "A relation has one equation; rename one of the two.")
+            raise mistake(what, name.span, "A relation has one equation. Rename one of the two.")
         relations.add(name.text)
     for equation in equations:
         for bracket in equation.right:
             if bracket.name.text in relations:
-                hint = "A relation is data, a factor is unknown; rename one of the two."
+                hint = "Relations are data, factors are unknown. Rename one of the two."
                 raise mistake(f"{bracket.name.text} is both a relation and a factor.", bracket.name.span, hint)
 
 
@@ -406,17 +520,15 @@ def _check_equation(equation: EquationStatement) -> None:
     for index in equation.left.indices:
         if index.text not in used:
             hint = f"{suggestion(index.text, used, quote=False)}Add it to a factor, or remove it from {relation}."
-            raise mistake(f"index {index.text} of {relation} is in no factor.", index.span, hint)
+            raise mistake(f"index {index.text} of {relation} does not occur in any factor.", index.span, hint)
     seen: set[tuple[Occurrence, ...]] = set()
     for term in equation.terms:
         for bracket in term:
             _check_uses(equation, term, bracket)
         alike = tuple(sorted(map(_occurrence, term), key=str))
         if alike in seen:
-            hint = (
-                "Twice a term is a scale, and the factors have one already; remove it, or give it factors of its own."
-            )
-            what = f"the term {' '.join(map(str, map(_occurrence, term)))} is twice in the equation of {relation}."
+            hint = "A repeated term only changes the scale. Remove it, or use different factors."
+            what = f"the term {' '.join(map(str, map(_occurrence, term)))} occurs twice in the equation of {relation}."
             raise mistake(what, term[-1].span if term[0].span.start > term[-1].span.start else _whole(term), hint)
         seen.add(alike)
 
@@ -433,16 +545,16 @@ def _check_uses(equation: EquationStatement, term: Sequence[Bracket], bracket: B
     if len(uses) == 1 or bracket is not uses[-1]:
         return
     if len(uses) > 2:
-        hint = "It may stand twice, with two indices of one axis; rename one, or write a second factor."
-        raise mistake(f"factor {name} is {len(uses)} times in a term of {relation}.", bracket.span, hint)
+        hint = "A factor can occur at most twice, with two indices of one axis. Rename one, or use a second factor."
+        raise mistake(f"factor {name} occurs {len(uses)} times in a term of {relation}.", bracket.span, hint)
     visible = _texts(equation.left.indices)
     first, second = (_texts(use.indices) for use in uses)
     apart = [(i, j) for i, j in zip(first, second) if i != j and (i in visible or j in visible)]
     if len(first) == len(second) and len(apart) != 1:
         # With the same row in both places the equation would not be linear in it, and the updates rest on that.
-        hint = f"Twice, it takes two rows: one visible index differs, as in {name}[i, …] {name}[j, …] with j: i."
+        hint = f"Exactly one visible index must differ, as in {name}[i, …] {name}[j, …] with j: i."
         many = "more than one visible index" if apart else "no visible index"
-        raise mistake(f"factor {name} is twice in a term of {relation}, with {many} different.", bracket.span, hint)
+        raise mistake(f"factor {name} occurs twice in a term of {relation}, but {many} differs.", bracket.span, hint)
 
 
 def _check_bracket(bracket: Bracket) -> None:
@@ -450,11 +562,11 @@ def _check_bracket(bracket: Bracket) -> None:
     seen: set[str] = set()
     for index in bracket.indices:
         if index.text in RESERVED:
-            hint = "Tables have a column of that name; rename the index."
-            raise mistake(f"{index.text} is reserved and cannot be an index.", index.span, hint)
+            hint = "Tables use this name for a column. Rename the index."
+            raise mistake(f"{index.text} is a reserved name and cannot be an index.", index.span, hint)
         if index.text in seen:
-            hint = "The two sides need names of their own; if they have the same entities, declare it: other: axis."
-            raise mistake(f"index {index.text} is twice in the bracket of {bracket.name.text}.", index.span, hint)
+            hint = "Give the two sides different names. If they have the same entities, declare it with other: axis."
+            raise mistake(f"index {index.text} occurs twice in the brackets of {bracket.name.text}.", index.span, hint)
         seen.add(index.text)
 
 
@@ -471,7 +583,7 @@ def _check_roles(equations: Sequence[EquationStatement]) -> dict[str, bool]:
                 role, other = ("visible", "latent") if here else ("latent", "visible")
                 what = f"index {index.text} is {other} in {there} but {role} in {relation}."
                 latent = there if here else relation
-                hint = f"Rename it in one of the two, or add it to the bracket of {latent}."
+                hint = f"Rename it in one of the two, or add it to the brackets of {latent}."
                 raise mistake(what, index.span, hint)
     return visible
 
@@ -484,11 +596,11 @@ def _check_declarations(declarations: Sequence[Declaration], visible: Mapping[st
             _check_axis(token, visible)
         axis, other = declaration.axis.text, declaration.other.text
         if step.get(axis, other) != other:
-            what = f"{axis} is declared twice, to be {step[axis]} and {other}."
+            what = f"{axis} is declared twice, as {step[axis]} and as {other}."
             hint = f"Keep one; if {step[axis]} and {other} have the same entities too, declare {step[axis]}: {other}."
             raise mistake(what, declaration.span, hint)
         if _end(step, other) == axis:
-            what = f"{axis} is declared to be {'itself' if axis == other else f'{other}, which is already {axis}'}."
+            what = f"{axis} is declared as {'itself' if axis == other else f'{other}, which is already {axis}'}."
             raise mistake(what, declaration.span, "Remove this declaration.")
         step[axis] = other
     return {axis: _end(step, axis) for axis in step}
@@ -503,10 +615,10 @@ def _end(step: Mapping[str, str], axis: str) -> str:
 def _check_axis(token: Token, visible: Mapping[str, bool]) -> None:
     """A declared name is a visible index."""
     if token.text not in visible:
-        hint = f"{suggestion(token.text, visible, quote=False)}A declaration names indices of relations."
-        raise mistake(f"{token.text} is an index of no equation.", token.span, hint)
+        hint = f"{suggestion(token.text, visible, quote=False)}A declaration contains two indices of relations."
+        raise mistake(f"{token.text} is not an index of any equation.", token.span, hint)
     if not visible[token.text]:
-        hint = "Only indices of relations have entities to share; remove the declaration."
+        hint = "Only indices of relations can share entities. Remove the declaration."
         raise mistake(f"{token.text} is a latent index.", token.span, hint)
 
 
@@ -551,7 +663,7 @@ def _shape_cure(old: tuple[str, ...], new: tuple[str, ...], place: int, visible:
     """What to do about a factor whose indices differ first at this place."""
     was, now = old[place], new[place]
     if sorted(old) == sorted(new):
-        return f"{ONE_SHAPE}; write its indices in one order."
+        return f"{ONE_SHAPE}; use one order of its indices."
     if visible[was] and visible[now]:
         return f"If the two have the same entities, declare {now}: {was}; else rename one of the two factors."
     return f"{ONE_SHAPE}; write {was} in both, or rename one of the two."

@@ -1,12 +1,14 @@
-"""Contractions of arrays with named axes: rows taken at cells, then Σ Π over indices, of numbers or of logarithms.
+"""Tensor networks: contractions of arrays with named axes at cells, of numbers or of logarithms.
 
-An equation's term is such a network: a block for each factor, indices that blocks share connect them.
+A term of an equation is such a network: a block for each factor, connected by shared indices.
 """
 
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import opt_einsum
@@ -15,21 +17,21 @@ from plait._typing import Array, Rows
 
 Labels = tuple[Hashable, ...]
 
-CELLS = ""  # the axis that runs over cells, beside the indices of a model; none of them has this name
+CELLS = ""  # the axis that runs over cells; no index has this name
 
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """An array, and what its axes are: names of indices, and `CELLS` where it differs from cell to cell."""
+    """An array with named axes: indices, and `CELLS` where it varies by cell."""
 
     indices: Labels
     values: Array
 
 
 def gather(array: Array, indices: Sequence[str], places: Mapping[str, int], rows: Rows) -> RowBlock:
-    """The rows of an array that cells use: (n, other indices); without n where it has none of the cells' indices.
+    """Rows of an array at cells: (n, other indices); without n where it has none of the cells' indices.
 
-    indices: those of the array. rows (n, order): the cells; places: the column of each of their indices.
+    `indices`: of the array. `rows` (n, order): the cells; `places`: column of each of their indices.
     """
     picked = [n for n, index in enumerate(indices) if index in places]
     others = [n for n in range(len(indices)) if n not in picked]
@@ -42,15 +44,15 @@ def gather(array: Array, indices: Sequence[str], places: Mapping[str, int], rows
 
 
 def sizes_of(blocks: Iterable[RowBlock]) -> dict[Hashable, int]:
-    """The length of every index of some blocks."""
+    """Size of every index of some blocks."""
     return {index: size for block in blocks for index, size in zip(block.indices, block.values.shape)}
 
 
 def sum_alone(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> list[RowBlock]:
-    """The blocks, each summed over the indices that it alone has, but for `combine`.
+    """The blocks, each summed over the indices that only it has, except `keep`.
 
-    opt_einsum would multiply two blocks before it sums over such an index: Σ_jr A_ir B_jr would take time in proportion
-    to the sizes of i and j multiplied, instead of added.
+    opt_einsum would multiply two blocks before summing over such an index: Σ_jr A_ir B_jr would cost |i| · |j| instead
+    of |i| + |j|.
     """
     counts = Counter(index for block in blocks for index in block.indices)
     result = []
@@ -62,7 +64,7 @@ def sum_alone(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> list[RowB
 
 
 def groups(indices: Sequence[Sequence[Hashable]]) -> list[list[int]]:
-    """The numbers of those that shared indices connect, directly or through others; each group ascending."""
+    """Connected components of operands by shared indices; each ascending."""
     found: list[tuple[set[Hashable], list[int]]] = []
     for number, own in enumerate(indices):
         joined = [group for group in found if group[0] & set(own)]
@@ -73,7 +75,7 @@ def groups(indices: Sequence[Sequence[Hashable]]) -> list[list[int]]:
 
 
 def subscripts(inputs: Sequence[Sequence[Hashable]], output: Sequence[Hashable]) -> str:
-    """The contraction as einsum writes it, a letter for each index."""
+    """The contraction in einsum notation."""
     names = dict.fromkeys(index for indices in (*inputs, output) for index in indices)
     letter = {index: opt_einsum.get_symbol(n) for n, index in enumerate(names)}
     return (
@@ -82,19 +84,28 @@ def subscripts(inputs: Sequence[Sequence[Hashable]], output: Sequence[Hashable])
 
 
 def contract(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> Array:
-    """Σ Π of the blocks over all indices but `keep`: an axis for each of these, of length 1 where no block has it."""
+    """Σ Π of the blocks over all indices but `keep`: one axis for each of these, of length 1 where no block has it."""
     left = sum_alone(blocks, keep)
     sizes = sizes_of(left)
     text = subscripts([block.indices for block in left], [index for index in keep if index in sizes])
-    found = opt_einsum.contract(text, *(block.values for block in left)) if left else 1.0
+    found = 1.0
+    if left:
+        # A path for some cells is one for about as many: finding it would cost more than most contractions.
+        shapes = tuple(tuple(1 << (size - 1).bit_length() for size in block.values.shape) for block in left)
+        found = _expression(text, shapes)(*(block.values for block in left))
     return np.asarray(found, np.float64).reshape([sizes.get(index, 1) for index in keep])
 
 
-def log_contract(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> Array:
-    """log Σ Π exp(block) over all indices but `combine`: an axis for each of these, of length 1 where no block has it.
+@lru_cache(1 << 12)
+def _expression(text: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    """The cheapest order of pairwise contractions of arrays of about these shapes."""
+    return opt_einsum.contract_expression(text, *shapes)
 
-    Indices are summed out one by one, the cheapest first: no array is larger than a sum over one of them needs. Nothing
-    underflows; −∞ is log 0.
+
+def log_contract(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> Array:
+    """log Σ Π exp(block) over all indices but `keep`: one axis for each of these, of length 1 where no block has it.
+
+    Indices are summed out one by one, the cheapest first. Nothing underflows; −∞ is log 0.
     """
     left, sizes = list(blocks), sizes_of(blocks)
     while gone := [index for index in sizes if index not in keep and any(index in b.indices for b in left)]:
@@ -113,7 +124,7 @@ def _beside(blocks: Sequence[RowBlock], index: Hashable) -> Labels:
 
 
 def spread(block: RowBlock, over: Sequence[Hashable]) -> Array:
-    """The block with an axis for each of `over`, which are all that it has and more: of length 1 where it has none."""
+    """The block with an axis for each of `over`, of length 1 where it has none."""
     sizes = sizes_of([block])
     moved = block.values.transpose([block.indices.index(index) for index in over if index in sizes])
     return moved.reshape([sizes.get(index, 1) for index in over])

@@ -1,4 +1,4 @@
-"""Text -> statements with source spans; grammar errors only.
+"""Parser of the model language: text to statements with source spans.
 
 ::
 
@@ -11,8 +11,8 @@
     declaration = name ":" name                        friend: user
     bracket     = name "[" [ name { "," name } ] "]"   A[i, r]   b[i]   c[]
 
-Parentheses are gone once a statement is read: a sum is the list of its products. A name is what ``str.isidentifier``
-says. What the statements mean is none of this module's business.
+Parentheses are multiplied out: a sum is the list of its products. A name satisfies ``str.isidentifier``. `model` checks
+the meaning of statements.
 """
 
 import math
@@ -26,34 +26,34 @@ from typing import Any
 from plait.errors import Location, ModelError
 
 MARKS = frozenset("[],=*:;+()")
-MOST_TERMS = 100  # of an equation, parentheses multiplied out
+MAX_TERMS = 100  # of an equation, parentheses multiplied out
 MAX_DEPTH = 50  # parentheses inside one another: 150 frames of Python's 1,000
 
 ONE_LINE = "An equation is one line: relation[index, …] = Factor[index, …] Factor[index, …] + …"
-BRACKET = "Indices are names with commas between them, in one bracket: A[i, r]."
+BRACKET = "Write indices in brackets, separated by commas: A[i, r]."
 
-# A mark where neither a factor nor the end of the equation can be: what is wrong, and the hint.
+# A misplaced mark: message and hint.
 STRAY = {
-    "=": ("the equation has a second =.", "Write one equation a line."),
-    ",": ("there is a comma outside brackets.", "Factors stand side by side: A[i, r] B[j, r]."),
-    ":": ("there is a : in an equation.", "A declaration, axis: other_axis, stands on a line of its own."),
-    "[": ("this bracket follows no name.", BRACKET),
-    "]": ("this bracket was not opened.", BRACKET),
+    "=": ("the equation has a second =.", "Write one equation per line."),
+    ",": ("unexpected comma outside brackets.", "Write factors next to each other: A[i, r] B[j, r]."),
+    ":": ("unexpected : in an equation.", "Write a declaration, axis: other_axis, on a separate line."),
+    "[": ("a name is missing before this bracket.", BRACKET),
+    "]": ("this closing bracket has no opening bracket.", BRACKET),
     ")": (
-        "this parenthesis was not opened.",
-        "Parentheses hold terms with + between them: V[i] (A[i, r] B[j, r] + c[]).",
+        "this closing parenthesis has no opening parenthesis.",
+        "Parentheses contain terms separated by +: V[i] (A[i, r] B[j, r] + c[]).",
     ),
 }
 
-# What people type that is not in the language, and what they most likely want.
+# Common input that is not in the language, and the likely intention.
 HINTS = (
-    ("-", "Names are letters, digits and _; factors are never subtracted."),
-    (".·⋅×", "Factors stand side by side, or with * between them: A[i, r] B[j, r]."),
-    ("{}<>", "Indices stand in square brackets: A[i, r]."),
-    ("'\"`", "Names are written without quotes."),
-    ("~∼≈", "Write = between a relation and its factors; the likelihood belongs to plait.Relation."),
+    ("-", "Names consist of letters, digits and _. Factors cannot be subtracted."),
+    (".·⋅×", "Write factors next to each other, or with * between them: A[i, r] B[j, r]."),
+    ("{}<>", "Write indices in square brackets: A[i, r]."),
+    ("'\"`", "Write names without quotes."),
+    ("~∼≈", "Write = between a relation and its factors; set the likelihood in plait.Relation."),
 )
-LANGUAGE = "Names are letters, digits and _; the marks are [ ] ( ) , = * + : ; and # before a comment."
+LANGUAGE = "Names consist of letters, digits and _. Allowed symbols: [ ] ( ) , = * + : ; and # before a comment."
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _in_name(char: str) -> bool:
 def _unknown(line: Line, at: int) -> ModelError:
     """The error for a character that is in no token, or a word that begins with a digit."""
     if number := re.compile(r"\d[\w.]*").match(line.text, at):
-        hint = "Names begin with a letter or _; a constant is a factor without indices, such as c[]."
+        hint = "Names begin with a letter or _. A constant is a factor without indices, such as c[]."
         return mistake(f"{number[0]} begins with a digit.", Span(line, at, number.end()), hint)
     char = line.text[at]
     printed = f"'{char}'" if char.isprintable() and _width(char) else f"U+{ord(char):04X}"
@@ -259,7 +259,7 @@ class _Reader:
             return EquationStatement(left, terms)
         if self.next.text in STRAY:
             raise self.stray()
-        raise mistake(f"there is no = after {left.span.text}.", left.span, ONE_LINE)
+        raise mistake(f"= is missing after {left.span.text}.", left.span, ONE_LINE)
 
     def declaration(self) -> Declaration:
         """``name ":" name``."""
@@ -267,11 +267,11 @@ class _Reader:
         self.at = 2
         other = self.take()
         if other is None:
-            what = f"{axis.text} is declared to be nothing."
-            raise mistake(what, axis.span.through(colon.span), "A declaration names two axes: axis: other_axis.")
+            what = f"the declaration of {axis.text} is incomplete."
+            raise mistake(what, axis.span.through(colon.span), "A declaration has two indices: axis: other_axis.")
         if self.next.text:
-            what = f"the declaration of {axis.text} goes on after {other.text}."
-            raise mistake(what, self.next.span, "Write one declaration a line, two names: axis: other_axis.")
+            what = f"unexpected text after the declaration of {axis.text}."
+            raise mistake(what, self.next.span, "Write one declaration per line, with two indices: axis: other_axis.")
         return Declaration(axis, other)
 
     def sum(self, before: Token) -> tuple[Product, ...]:
@@ -290,8 +290,8 @@ class _Reader:
                 before = star
             elif not (self.next.is_name or self.next.text == "("):
                 break
-        if math.prod(map(len, parts)) > MOST_TERMS:
-            hint = f"An equation has {MOST_TERMS} terms at most; a latent index makes sums of any length."
+        if math.prod(map(len, parts)) > MAX_TERMS:
+            hint = f"An equation can have at most {MAX_TERMS} terms. Use a latent index for longer sums."
             raise mistake(f"this product has {math.prod(map(len, parts)):,} terms.", before.span, hint)
         return tuple(tuple(bracket for piece in pieces for bracket in piece) for pieces in product(*parts))
 
@@ -299,8 +299,8 @@ class _Reader:
         """``bracket | "(" sum ")"``, as the terms that it is the sum of."""
         if opening := self.take("("):
             if self.depth == MAX_DEPTH:
-                what = f"parentheses are nested more than {MAX_DEPTH} deep here."
-                raise mistake(what, opening.span, "Leave out those around a single term or a whole sum.")
+                what = f"parentheses are nested more than {MAX_DEPTH} levels deep."
+                raise mistake(what, opening.span, "Remove parentheses around a single term or a whole sum.")
             self.depth += 1
             terms = self.sum(opening)
             self.depth -= 1
@@ -308,17 +308,17 @@ class _Reader:
                 if self.next.text in STRAY:
                     raise self.stray()
                 read = opening.span.through(self.tokens[self.at - 1].span)
-                raise mistake("this parenthesis is not closed.", read, "Write ) behind its last term.")
+                raise mistake("this parenthesis is not closed.", read, "Write ) after its last term.")
             return terms
         if self.next.is_name:
             return ((self.bracket("factor", "i, r", "a single number"),),)
         if before.text == "(" and self.next.text == ")":
-            raise mistake("there is nothing between the parentheses.", before.span.through(self.next.span), ONE_LINE)
+            raise mistake("the parentheses are empty.", before.span.through(self.next.span), ONE_LINE)
         if self.next.text in STRAY and self.next.text != ")":
             raise self.stray()
         what = "term" if before.text == "+" else "factor"
         at = self.next if before.text == "=" and self.next.text == "+" else before
-        what = f"there is no term before {at.text}." if at is not before else f"there is no {what} after {at.text}."
+        what = f"a term is missing before {at.text}." if at is not before else f"a {what} is missing after {at.text}."
         raise mistake(what, at.span, ONE_LINE)
 
     def bracket(self, kind: str, example: str, scalar: str) -> Bracket:
@@ -357,7 +357,7 @@ class _Reader:
         # In A[i r B[j r] the name B is the next factor, not a second index without its comma.
         if not following.is_name or self.tokens[self.at + 1].text == "[":
             return self.not_closed(name)
-        what = f"there is no comma between {last.text} and {following.text}."
+        what = f"a comma is missing between {last.text} and {following.text}."
         return mistake(what, last.span.through(following.span), BRACKET)
 
     def not_closed(self, name: Token) -> ModelError:

@@ -23,11 +23,18 @@ from plait.fitting.options import Options
 from plait.fitting.prepare import bound_data, check_arguments, prepare
 from plait.inference.state import Record, Stop
 from plait.model import Model
-from plait.model_selection.rank_rule import GENEROUS, SPARING, Scale, rank_by_rule, scale_of
+from plait.model_selection.auto_evidence import add_evidence
+from plait.model_selection.rank_rule import (
+    POINT_NUMBERS_PER_COORDINATE,
+    VB_NUMBERS_PER_COORDINATE,
+    Scale,
+    rank_by_rule,
+    scale_of,
+)
 from plait.model_selection.rank_search import (
-    FEWEST,
-    FRACTION,
-    MEMBERS,
+    HELD_OUT_FRACTION,
+    MEMBERS_BY_WORK,
+    MIN_HELD_OUT_LINKS,
     RankChoice,
     log_score,
     means_of,
@@ -44,22 +51,22 @@ WEIGHT_SETTINGS = ("weights", "weights_by")  # of the settings of a fit
 
 
 def asks_for_weights(data: Mapping[str, Any] | Data) -> bool:
-    """Whether some relation's weight is to be found."""
+    """Whether some relation has `weight="auto"`."""
     if isinstance(data, Data):
         return bool(data.open_weights)
-    given = data.values() if isinstance(data, Mapping) else ()
+    given = data.values() if isinstance(data, Mapping) else (data,)
     return asked_on_disk(data) or any(isinstance(r, Relation) and r.weight == AUTO for r in given)
 
 
 def check_target(data: Data, fixed: Mapping[str, Any] | None) -> None:
-    """Refuse a weight that has no meaning: without a relation to predict, or for one that shares nothing with it."""
+    """Refuse an automatic weight without a relation to predict, or for one that shares nothing with it."""
     if len(data.open_weights) == len(data.relations):
         raise ParameterError(
             (
-                f'`weight` is "auto" for all relations, {", ".join(data.open_weights)}, so that '
-                "there is none to predict."
+                f'`weight` is "auto" for all relations, {", ".join(data.open_weights)}, so no relation is '
+                "left to predict."
             ),
-            hint="Leave it out for the relation that is to be predicted.",
+            hint="Remove it for the relation to predict.",
         )
     target = _target(data)
     reached = _reached(data, target, set(fixed or {}))
@@ -67,40 +74,43 @@ def check_target(data: Data, fixed: Mapping[str, Any] | None) -> None:
         if name not in reached:
             raise ParameterError(
                 (
-                    f'the weight of {name} is "auto", but it shares no factor that is learnt with {target}, which it '
-                    "is to help predict."
+                    f'the weight of {name} is "auto", but {name} has no free factor in common with '
+                    f"{target}, the relation to predict."
                 ),
-                hint="Let their equations share one, or leave the weight out.",
+                hint="Use a common factor in their equations, or set `weight` to a number.",
             )
 
 
 def search_weights(data: Data, work: float, refit: RefitWeights, seed: int) -> dict[str, Any]:
-    """The weights with which links put aside are predicted best, as words of the settings; work: products of a sweep.
+    """Weights that predict held-out links best, as settings; `work`: products per sweep.
 
-    A weight of 1 is left only for one that predicts surely better: few links put aside say little.
+    A weight of 1 is kept unless another predicts significantly better.
     """
     target = _target(data)
     why = _untold(data, target, work)
     if why is not None:
         return _words(dict.fromkeys(data.open_weights, 1.0), why, [])
-    count = next((count for most, count in MEMBERS if work <= most), 1)
-    draws = [hold_out(data, target, FRACTION, np.random.default_rng([seed, FEWEST, n])) for n in range(count)]
+    count = next((count for most, count in MEMBERS_BY_WORK if work <= most), 1)
+    draws = [
+        hold_out(data, target, HELD_OUT_FRACTION, np.random.default_rng([seed, MIN_HELD_OUT_LINKS, n]))
+        for n in range(count)
+    ]
     search = _WeightSearch([held_out for held_out in draws if held_out is not None], refit, {})
     found = search.by_turns(data.open_weights)
     tried = [[dict(weights), float(scores.mean())] for weights, scores in search.tried.items()]
-    return _words(found, f"links of {target} put aside", tried)
+    return _words(found, f"held-out links of {target}", tried)
 
 
 @dataclass(frozen=True)
 class _WeightSearch:
-    """Weights judged by what was put aside, each once; tried: log-probabilities (n,) of all cells by weights."""
+    """Weights scored on held-out cells, each once; `tried`: log-probabilities (n,) of all cells by weights."""
 
     held_out: list[HeldOut]
     refit: RefitWeights
     tried: dict[tuple[tuple[str, float], ...], Array]
 
     def by_turns(self, relations: tuple[str, ...]) -> dict[str, float]:
-        """The best weight of each relation, those before it having theirs and those after it 1."""
+        """Best weight of each relation in turn, with earlier ones chosen and later ones 1."""
         found = dict.fromkeys(relations, 1.0)
         for name in relations:
             rivals = [{**found, name: weight} for weight in TUNING.side_weights]
@@ -109,7 +119,7 @@ class _WeightSearch:
         return found
 
     def _better(self, rival: Mapping[str, float], found: Mapping[str, float]) -> bool:
-        """Whether weights predict better than others by more than that is unsure."""
+        """Whether weights predict significantly better than others."""
         here, there = self._scores(found), self._scores(rival)
         gains = there - here
         return bool(np.mean(gains) > TUNING.min_gain_errors * np.std(gains) / np.sqrt(len(gains)))
@@ -128,7 +138,7 @@ def _target(data: Data) -> str:
 
 
 def _reached(data: Data, target: str, fixed: set[str]) -> set[str]:
-    """The relations that learn from a relation, over factors that are not given."""
+    """Relations that share free factors, directly or not, with a relation."""
     factors = {equation.relation: {o.factor for o in equation.occurrences} - fixed for equation in data.model.equations}
     reached = {target}
     while True:
@@ -140,11 +150,11 @@ def _reached(data: Data, target: str, fixed: set[str]) -> set[str]:
 
 
 def _untold(data: Data, target: str, work: float) -> str | None:
-    """Why weights stay 1; None where they can be tried."""
-    if len(data.relations[target].links) < FEWEST:
-        return f"default: {target} has fewer than {FEWEST} links"
+    """Why weights stay 1; None where they can be searched."""
+    if len(data.relations[target].links) < MIN_HELD_OUT_LINKS:
+        return f"default: {target} has fewer than {MIN_HELD_OUT_LINKS} links"
     few = work <= TUNING.max_trial_products and fits_memory(data.relations[target])
-    return None if few else "default: too many links to try others"
+    return None if few else "default: too many links for a search"
 
 
 def _words(weights: Mapping[str, float], way: str, tried: list[Any]) -> dict[str, Any]:
@@ -152,13 +162,20 @@ def _words(weights: Mapping[str, float], way: str, tried: list[Any]) -> dict[str
 
 
 RANK_SEARCHES = ("auto", "elbo")
-SWEEPS = 100  # of a fit that only tries a rank or a weight by links put aside
+TRIAL_SWEEPS = 100  # of a fit that scores a rank or a weight
 
-Say = Callable[[str], None]  # what a person is told while they are tried
+Say = Callable[[str], None]  # receives progress messages
 
 
 def resolve_settings(model: Model, data: Mapping[str, Any] | Data, given: Options, say: Say) -> tuple[Any, Options]:
-    """Data and arguments of a fit with rank and weights in numbers; where these had to be found, the data are bound."""
+    """Data and arguments of a fit with evidence terms, and with rank and weights in numbers.
+
+    The data are bound where something had to be added or found, to a model with the evidence terms.
+    """
+    if given.evidence is not None:
+        data = bound_data(model, data, given.entities)
+        data, given = add_evidence(data, replace(given, entities=None), say, _run_trial)
+        model = data.model
     open_rank = _is_open(given.rank, model.latent)
     if not open_rank and not asks_for_weights(data):
         return data, given
@@ -170,9 +187,21 @@ def resolve_settings(model: Model, data: Mapping[str, Any] | Data, given: Option
     return choose_weights(bound, given, say) if bound.open_weights else (bound, given)
 
 
+def _run_trial(data: Data, given: Options) -> Fit:
+    """One fit that tries evidence, with a rank by rule where none is given."""
+    if _is_open(given.rank, data.model.latent):
+        scale = scale_of(
+            data,
+            _given_sizes(data, given),
+            VB_NUMBERS_PER_COORDINATE if given.method == "vb" else POINT_NUMBERS_PER_COORDINATE,
+        )
+        given = replace(given, rank=scale.ranks(rank_by_rule(scale)))
+    return run_fit(data, replace(given, seed=given.seed or 0))
+
+
 def choose_weights(data: Data, given: Options, say: Say) -> tuple[Data, Options]:
-    """Data and arguments of a fit with weights in numbers, and with words on how they were found."""
-    if isinstance(given.init, (str, PathLike)):  # a run that goes on has its weights
+    """Data and options with numeric weights, and a record of the search."""
+    if isinstance(given.init, (str, PathLike)):  # a resumed run has its weights
         earlier = manifest(given.init)["settings"]
         words = {word: earlier[word] for word in WEIGHT_SETTINGS if word in earlier}
     else:
@@ -181,8 +210,8 @@ def choose_weights(data: Data, given: Options, say: Say) -> tuple[Data, Options]
 
         def refit(data: Data, weights: Mapping[str, float]) -> Fit:
             say(f"trying weights {', '.join(f'{name} = {weight:g}' for name, weight in weights.items())}")
-            # What a fit began with has perhaps seen the links that are put aside here.
-            plain = replace(given, init=None, titles=None, rank=ranks, max_iter=min(given.max_iter, SWEEPS))
+            # A start may have seen the held-out links.
+            plain = replace(given, init=None, titles=None, rank=ranks, max_iter=min(given.max_iter, TRIAL_SWEEPS))
             return run_fit(data.weighing(weights), plain)
 
         words = search_weights(data, scale_of(data, ranks).work(1), refit, int(given.seed or 0))
@@ -191,32 +220,36 @@ def choose_weights(data: Data, given: Options, say: Say) -> tuple[Data, Options]
 
 
 def _is_open(rank: Any, latent: tuple[str, ...]) -> bool:
-    """Whether a rank is to be found; refuses words that say nothing."""
+    """Whether a rank is to be searched; refuses unknown words."""
     if not isinstance(rank, str):
         return rank is None and bool(latent)
     if rank not in RANK_SEARCHES:
         raise ParameterError.must_be(
             "rank",
-            'a whole number, "auto" or "elbo"',
+            'an integer, "auto" or "elbo"',
             rank,
             hint=suggestion(rank, RANK_SEARCHES).strip(),
         )
     if not latent:
         raise ParameterError(
-            "`rank` is given, but the model has no latent index.",
-            hint="Leave it out.",
+            "`rank` has no effect: the model has no latent index.",
+            hint="Remove it.",
         )
     return True
 
 
 def choose_rank(data: Data, given: Options, say: Say) -> Options:
-    """The arguments of a fit with a rank in numbers, and with words on how it was found; data: bound already."""
-    if isinstance(given.init, (str, PathLike)):  # a run that goes on has its rank
+    """Options with a numeric rank, and a record of the search; `data`: bound."""
+    if isinstance(given.init, (str, PathLike)):  # a resumed run has its rank
         earlier = manifest(given.init)["settings"]
         return replace(given, rank=earlier["rank"], rank_by=earlier.get("rank_by"))
     asked = given.rank or "auto"
     given = replace(given, seed=secrets.randbits(63) if given.seed is None else given.seed)
-    scale = scale_of(data, _given_sizes(data, given), GENEROUS if given.method == "vb" else SPARING)
+    scale = scale_of(
+        data,
+        _given_sizes(data, given),
+        VB_NUMBERS_PER_COORDINATE if given.method == "vb" else POINT_NUMBERS_PER_COORDINATE,
+    )
     size = rank_by_rule(scale)
     _refuse_guess(data, scale)
     check_arguments(data.model, data, replace(given, rank=scale.ranks(size)), warn=False)
@@ -228,22 +261,22 @@ def choose_rank(data: Data, given: Options, say: Say) -> Options:
 
 
 def _refuse_guess(data: Data, scale: Scale) -> None:
-    """Refuse to find a rank where blocks on disk have so many links that none could be tried."""
+    """Refuse to search a rank for blocks on disk with too many links to try any."""
     links = sum(len(relation.links) for relation in data.relations.values())
     on_disk = not all(relation.links.in_memory for relation in data.relations.values())
     if on_disk and scale.room and not scale.affords(scale.sizes[0]):
         raise ParameterError(
-            f"`rank` is to be found, but among {links:,} links none can be tried.",
-            hint="Give a number: `rank=20`.",
+            f"`rank` cannot be chosen from {links:,} links.",
+            hint="Set `rank` to a number, such as `rank=20`.",
         )
 
 
 def _predicting(given: Options, scale: Scale, say: Say) -> RankChoice:
     if not scale.room or given.prune or given.max_iter == 0:
-        way = "rule" if scale.room else "sizes of given arrays"
+        way = "rule" if scale.room else "sizes of fixed factors"
         return RankChoice(scale.ranks(rank_by_rule(scale)), way)
 
-    plain = replace(given, titles=None, max_iter=min(given.max_iter, SWEEPS))
+    plain = replace(given, titles=None, max_iter=min(given.max_iter, TRIAL_SWEEPS))
 
     def refit(data: Data, ranks: Mapping[str, int], seed: int) -> Fit:
         say(f"trying rank {_shown(ranks)}")
@@ -254,9 +287,9 @@ def _predicting(given: Options, scale: Scale, say: Say) -> RankChoice:
 
 
 def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
-    """The rank with the best bound; a single fit goes on from where that was found."""
+    """The rank with the best ELBO; a single fit continues from the fit that has it."""
     _check_bound(given)
-    # Priors that grow in number with the rank are not paid for, so that more components would always be better.
+    # Adapted priors per component are not penalised, so more components would always be better.
     plain = replace(given, titles=None, adapt_prior=None if given.adapt_prior is None else "factor")
 
     def refit(ranks: Mapping[str, int], seed: int, **others: Any) -> Fit:
@@ -274,19 +307,19 @@ def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
 def _check_bound(given: Options) -> None:
     if given.method != "vb":
         raise ParameterError(
-            f'`rank="elbo"` needs `method="vb"`, whose bound compares ranks, got `method="{given.method}"`.',
-            hint='Give `rank="auto"`, which asks what predicts best.',
+            f'`rank="elbo"` requires `method="vb"`, got {given.method!r}.',
+            hint='Use `rank="auto"`, which compares held-out links.',
         )
     for word, present in (("prune", given.prune), ("init", given.init is not None)):
         if present:
             raise ParameterError(
-                f'`{word}` is given next to `rank="elbo"`, which finds components itself.',
-                hint="Leave it out.",
+                f'`{word}` and `rank="elbo"` exclude each other.',
+                hint="Remove it.",
             )
 
 
 def _given_sizes(data: Data, given: Options) -> dict[str, int]:
-    """Sizes of latent indices that arrays have: given factors, and those to start from."""
+    """Sizes of latent indices from arrays: given factors, and those to start from."""
     arrays: dict[str, Any] = dict(given.fixed or {})
     if isinstance(given.init, Fit):
         arrays |= given.init.factors
@@ -302,7 +335,7 @@ def _given_sizes(data: Data, given: Options) -> dict[str, int]:
 
 
 def run_fit(data: Data, given: Options) -> Fit:
-    """One fit alone, without warnings or a bar."""
+    """A single fit without warnings or progress."""
     task = prepare(data.model, data, replace(given, restarts=1, combine=None, bootstrap=False), warn=False)
     ran = Runner(task, _unwatched, None).run()
     return Fit._of(task.origin, ran.members, ran.stop)

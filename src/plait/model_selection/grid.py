@@ -1,7 +1,4 @@
-"""What `plait.grid_search` gives: a row for every setting, and the fit of the best one.
-
-`plait.grid_search`: fit every setting, compare them by the bound or by links put aside, and fit the best.
-"""
+"""Grid search over settings: `plait.grid_search`, scored by held-out links or by the ELBO."""
 
 import itertools
 import secrets
@@ -33,18 +30,42 @@ from plait.rendering.document import Document, Note, Table
 from plait.result import Fit
 
 if TYPE_CHECKING:
-    import polars as pl
+    from narwhals.stable.v2.typing import IntoDataFrame
 
-    from plait.plotting.plots import ChoicePlot
+    from plait.plotting.plots import GridSearchPlot
 
-ERRORS = "_se"  # ends the name of a column with the standard error of another
+ERROR_SUFFIX = "_se"  # of columns with standard errors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GridSearch:
-    """Settings compared. table: a row for each, the best first. best: its settings. fit: its fit, to all data.
+    """Compared settings, and the fit of the best one.
 
-    by: "hidden" or "elbo", what settings were compared by. notes: sentences on what the figures must not be taken for.
+    Attributes
+    ----------
+    best : dict
+        The best setting.
+    fit : Fit
+        Its fit to all data.
+    table : table
+        One row per setting, best first.
+    rows : tuple of dict
+        The rows of ``table``.
+    by : str
+        ``"hidden"`` or ``"elbo"``.
+    relation : str or None
+        Relation of the held-out links.
+    notes : tuple of str
+        Remarks on the scores.
+    plot : GridSearchPlot
+        Charts.
+
+    Examples
+    --------
+    >>> options = {"by": "elbo", "seeds": 1, "seed": 0, "max_iter": 5, "warmup": 0}
+    >>> search = plait.grid_search(model, {"visits": visits}, rank=[1, 2], **options)
+    >>> search.best["rank"] == search.fit.rank["r"]
+    True
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -55,23 +76,39 @@ class GridSearch:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def table(self) -> "pl.DataFrame":
-        """The settings, best first, with their figures and standard errors (columns that end in _se)."""
+    def table(self) -> "IntoDataFrame":
+        """Table of the settings, best first; columns that end in ``_se`` are standard errors."""
         import polars as pl
 
-        return pl.DataFrame(self.rows, infer_schema_length=None)
+        return self.fit._in_kind(pl.DataFrame(self.rows, infer_schema_length=None), self.relation)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the fit in plain types, for JSON."""
+        """Return everything but the fit in types that JSON can hold.
+
+        Returns
+        -------
+        dict
+            ``by``, ``relation``, ``best``, ``settings`` and ``notes``.
+
+        Examples
+        --------
+        >>> options = {"by": "elbo", "seeds": 1, "seed": 0, "max_iter": 5, "warmup": 0}
+        >>> search = plait.grid_search(model, {"visits": visits}, rank=[1, 2], **options)
+        >>> search.to_dict()["by"]
+        'elbo'
+        """
         return {"by": self.by, "relation": self.relation, "best": self.best, "settings": list(self.rows),
                 "notes": list(self.notes)}  # fmt: skip
 
     @property
-    def plot(self) -> "ChoicePlot":
-        """Its chart, ``choice.plot.rank()``: an Altair chart (`pip install 'tensorplait[report]'`)."""
-        from plait.plotting.plots import ChoicePlot
+    def plot(self) -> "GridSearchPlot":
+        """Charts: ``search.plot.rank()``.
 
-        return ChoicePlot(self.rows, self.by)
+        Requires ``pip install 'tensorplait[report]'``.
+        """
+        from plait.plotting.plots import GridSearchPlot
+
+        return GridSearchPlot(self.rows, self.by)
 
     def __repr__(self) -> str:
         return str(self)
@@ -92,13 +129,13 @@ class GridSearch:
         return Document(self._title(), (Table(names, rows), *map(Note, self.notes)), self.to_dict())
 
     def _title(self) -> str:
-        what = f"links of {self.relation} put aside" if self.by == "hidden" else "the bound"
+        what = f"held-out links of {self.relation}" if self.by == "hidden" else "the ELBO"
         count = len(self.rows)
         return f"{count} setting{'' if count == 1 else 's'}, compared by {what}; the best first"
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
-        """Names and cells as people read them: a figure and its standard error together."""
-        names = [name for name in self.rows[0] if not name.endswith(ERRORS)]
+        """Names and cells for display: a figure and its standard error together."""
+        names = [name for name in self.rows[0] if not name.endswith(ERROR_SUFFIX)]
         return names, [[_cell(row, name) for name in names] for row in self.rows]
 
 
@@ -108,17 +145,17 @@ def _cell(row: dict[str, Any], name: str) -> str:
         return str(value)
     if name in ("objective", "seconds"):
         return f"{value:,.1f}"
-    error = row.get(name + ERRORS)
+    error = row.get(name + ERROR_SUFFIX)
     return f"{value:.4f}" + ("" if error is None else f" ± {error:.4f}")
 
 
 WAYS = ("hidden", "elbo")
-DRAWS = 100  # of the cells put aside, with replacement, for standard errors of what ranks them
+BOOTSTRAP_DRAWS = 100  # of held-out cells, for standard errors of ranking metrics
 
 
 def grid_search(
     model: Model | str,
-    data: Mapping[str, Any] | Data,
+    data: Any,
     *,
     rank: Any = None,
     adapt_prior: Any = "auto",
@@ -130,20 +167,62 @@ def grid_search(
     seed: int | None = None,
     **options: Any,
 ) -> GridSearch:
-    """Compare settings in one table, and give back the best one's fit.
+    """Compare settings, and fit the best one to all data.
 
-    rank, adapt_prior, likelihood: lists of what to compare, every combination of them; what is no list is the same for
-    all. Ranks and tyings are those of `plait.fit`, likelihoods words or objects, of the relation that is judged. seeds:
-    number of fits of every setting. by: what is compared.
+    Parameters
+    ----------
+    model : Model or str
+        The model, or its equations as text.
+    data : mapping of str to table, array, graph or Relation
+        One entry per relation; for a model of one relation, its data alone; or the result of
+        ``model.bind(data)``. `Relation` lists the forms that data may have.
+    rank : int, dict, str or list of these, default None
+        Ranks to compare, as in `plait.fit`.
+    adapt_prior : str, tuple, dict or list of these, default "auto"
+        Ways to adapt priors to compare, as in `plait.fit`.
+    likelihood : str, Likelihood or list of these, default None
+        Likelihoods of ``relation`` to compare. ``None`` keeps its own.
+    seeds : int, default 3
+        Number of fits per setting.
+    by : one of "hidden", "elbo", default "hidden"
+        Compare by the log-likelihood of held-out cells, or by the ELBO.
+    relation : str, default None
+        Relation whose links are held out; the first of the model by default.
+    fraction : float, default 0.1
+        Fraction of its links to hold out.
+    seed : int or None, default None
+        Random seed of the held-out cells and of the fits.
+    **options
+        Further arguments of `plait.fit`, the same for all settings.
 
-    - "hidden": a fraction of the links of a relation (the first one of the model unless `relation` names another), and
-      ten zeros for each, are put aside with their mirror images. The best setting has the highest log-likelihood of
-      these cells under the mixture of its fits; average_precision and roc_auc are beside it, all with standard errors.
-      Then that setting is fitted to all data (`restarts=seeds`).
-    - "elbo": the best of the seeds' bounds. Bounds compare ranks and equations only under one adapt_prior and
-      one likelihood; others are refused.
+    Returns
+    -------
+    GridSearch
+        All settings with their scores, and the fit of the best one.
 
-    seed: of what is put aside and of the fits; None draws one. All other arguments are those of `plait.fit`.
+    Raises
+    ------
+    plait.errors.ParameterError
+        If an option is wrong, or ``by="elbo"`` cannot compare the settings.
+
+    Notes
+    -----
+    All combinations of the lists are compared.
+
+    ``"hidden"`` holds out a fraction of the links and ten zeros for each. The score is the
+    log-likelihood of these cells under the mixture of the fits of a setting;
+    ``average_precision`` and ``roc_auc`` are also given. The best setting is then fitted to
+    all data with ``restarts=seeds``.
+
+    ``"elbo"`` takes the best ELBO of the seeds. ELBOs are comparable only with one
+    ``adapt_prior`` and one likelihood.
+
+    Examples
+    --------
+    >>> options = {"by": "elbo", "seeds": 1, "seed": 0, "max_iter": 5, "warmup": 0}
+    >>> search = plait.grid_search(model, {"visits": visits}, rank=[1, 2], **options)
+    >>> len(search.table)
+    2
     """
     refuse_unknown("plait.grid_search", options, list(signature(fit).parameters), OF_FIT, RELATION_OPTIONS)
     model = model if isinstance(model, Model) else Model(model)
@@ -154,10 +233,10 @@ def grid_search(
     if by == "elbo" and bound.open_weights:
         raise ParameterError(
             (
-                f'`by="elbo"` cannot compare fits that find the weight of {bound.open_weights[0]}: '
-                "bounds compare under the same weights only."
+                f'`by="elbo"` cannot compare fits with an automatic weight of {bound.open_weights[0]}: '
+                "ELBOs with different weights are not comparable."
             ),
-            hint='Give `by="hidden"`, or give a number as weight.',
+            hint='Use `by="hidden"`, or a number as weight.',
         )
     name = _judged(model, relation)
     task = GridRunner(bound, name, secrets.randbits(62) if seed is None else int(seed), seeds, options)
@@ -174,14 +253,14 @@ def grid_search(
         return GridSearch(rows, best.setting.words, best.fit, by, None)
     data = _with_likelihood(bound, name, best.setting.likelihood)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BelowBaselineWarning)  # what predicts best is not to be called too large
+        warnings.simplefilter("ignore", BelowBaselineWarning)  # no warning about a rank that predicts best
         fitted = fit(model, data, seed=task.seed, restarts=restarts, progress=report, **best.setting.words, **options)
     return GridSearch(rows, best.setting.words, fitted, by, name, _notes(plan))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One combination: arguments of `plait.fit`, and the likelihood of the relation that is judged (None: its own)."""
+    """One combination: arguments of `plait.fit`, and the likelihood of the scored relation (None: its own)."""
 
     rank: Any
     adapt_prior: Any
@@ -189,7 +268,7 @@ class Setting:
 
     @property
     def words(self) -> dict[str, Any]:
-        """The arguments of `plait.fit`."""
+        """Arguments of `plait.fit`."""
         return {"rank": self.rank, "adapt_prior": self.adapt_prior}
 
 
@@ -204,7 +283,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class GridRunner:
-    """What all settings are fitted to."""
+    """Data and options of all settings."""
 
     data: Data
     relation: str
@@ -213,7 +292,7 @@ class GridRunner:
     options: Mapping[str, Any]
 
     def by_bound(self, setting: Setting, say: Any) -> Tried:
-        """The best bound of some seeds."""
+        """The best ELBO over seeds."""
         began = time.perf_counter()
         fits = self._fits(setting, _with_likelihood(self.data, self.relation, setting.likelihood), say)
         best = max(fits, key=lambda one: one.objective)
@@ -221,7 +300,7 @@ class GridRunner:
         return Tried(setting, _about(setting, best) | row, best)
 
     def by_hidden(self, setting: Setting, held_out: HeldOut, links_only: bool, say: Any) -> Tried:
-        """How well the mixture of some fits predicts what was put aside."""
+        """Scores of the mixture of some fits on held-out cells."""
         began = time.perf_counter()
         fits = self._fits(setting, _with_likelihood(held_out.data, self.relation, setting.likelihood), say)
         seconds = time.perf_counter() - began
@@ -244,23 +323,25 @@ def _plan(
     """Every combination, checked."""
     one_of("by", by, WAYS)
     if isinstance(seeds, bool) or not isinstance(seeds, (int, np.integer)) or seeds < 1:
-        raise ParameterError.must_be("seeds", "a whole number, 1 or more", seeds)
+        raise ParameterError.must_be("seeds", "an integer of at least 1", seeds)
     if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
         raise ParameterError.must_be(
             "fraction",
-            "over 0 and under 1",
+            "greater than 0 and less than 1",
             fraction,
-            hint="Give 0.1 to hold out a tenth.",
+            hint="Example: 0.1 holds out a tenth.",
         )
     for word in ("init", "checkpoint", "combine"):
         if word in options:
-            raise ParameterError(f"`{word}` is for one fit, and plait.grid_search makes several.", hint="Leave it out.")
+            raise ParameterError(
+                f"`{word}` is not possible in plait.grid_search, which runs several fits.", hint="Remove it."
+            )
     likelihoods = [None if one is None else as_likelihood(one) for one in _several(likelihood)]
     plan = list(itertools.starmap(Setting, itertools.product(_several(rank), _several(adapt_prior), likelihoods)))
     if not plan:
         raise ParameterError(
-            "there is nothing to compare: a list is empty.",
-            hint="Give at least one rank, adapt and likelihood.",
+            "a list of values is empty.",
+            hint="Give at least one value of `rank`, `adapt_prior` and `likelihood`.",
         )
     if by == "elbo":
         _check_comparable(plan, options.get("method", "vb"))
@@ -274,15 +355,15 @@ def _several(given: Any) -> list[Any]:
 def _check_comparable(plan: Sequence[Setting], method: str) -> None:
     if method != "vb":
         raise ParameterError(
-            f'`by="elbo"` needs `method="vb"`, got `method="{method}"`: a likelihood grows with any rank.',
-            hint='Give `by="hidden"`.',
+            f'`by="elbo"` requires `method="vb"`, got {method!r}.',
+            hint='Use `by="hidden"`.',
         )
     for word in ("adapt_prior", "likelihood"):
         given = [getattr(setting, word) for setting in plan]
         if any(one != given[0] for one in given):
             raise ParameterError(
-                f'`by="elbo"` cannot compare several {word}: bounds compare under one {word} only.',
-                hint=f'Give `by="hidden"`, or give one {word}.',
+                f'`by="elbo"` cannot compare several values of `{word}`: their ELBOs are not comparable.',
+                hint=f'Use `by="hidden"`, or one value of `{word}`.',
             )
 
 
@@ -291,8 +372,8 @@ def _judged(model: Model, relation: str | None) -> str:
         return model.relations[0]
     if relation not in model.relations:
         raise ParameterError(
-            f"`relation` is {relation!r}, which the model does not have.",
-            hint=f"{suggestion(relation, model.relations)}It has {', '.join(model.relations)}.",
+            f"`relation`: {relation!r} is not a relation of the model.",
+            hint=f"{suggestion(relation, model.relations)}The relations are {', '.join(model.relations)}.",
         )
     return relation
 
@@ -301,8 +382,8 @@ def _held_out(data: Data, relation: str, fraction: float, seed: int) -> HeldOut:
     held_out = hold_out(data, relation, fraction, np.random.default_rng([seed, len(relation)]))
     if held_out is None:
         raise ParameterError(
-            f"a fraction of {fraction:g} of the links of {relation} is none or all of them.",
-            hint="Give another fraction, or more data.",
+            f"`fraction={fraction:g}` of the links of {relation} is none or all of them.",
+            hint="Use another `fraction`, or more data.",
         )
     return held_out
 
@@ -315,8 +396,9 @@ def _with_likelihood(data: Data, relation: str, likelihood: Likelihood | None) -
     bad = likelihood.bad(bound.values)
     if bad.any():
         raise ParameterError(
-            f"likelihood {str(likelihood)!r} is not for {relation}, which has a value of {bound.values[bad][0]:g}.",
-            hint=f"{likelihood.wanted}. Leave it out, or give other data.",
+            f"likelihood {str(likelihood)!r} is not possible for {relation}, which has the value "
+            f"{bound.values[bad][0]:g}.",
+            hint=f"{likelihood.wanted}. Remove it from the list.",
         )
     return replace(data, relations={**data.relations, relation: replace(bound, likelihood=likelihood)})
 
@@ -324,20 +406,23 @@ def _with_likelihood(data: Data, relation: str, likelihood: Likelihood | None) -
 def _figures(held_out: HeldOut, fits: Sequence[Fit], links_only: bool) -> dict[str, float]:
     """Log-likelihood, average precision and AUC of the mixture, with standard errors."""
     logs, chance, link = log_score(held_out, fits, links_only), link_probability(held_out, fits), held_out.values > 0
-    found = {"log_likelihood": float(logs.mean()), f"log_likelihood{ERRORS}": float(logs.std() / np.sqrt(len(logs)))}
+    found = {
+        "log_likelihood": float(logs.mean()),
+        f"log_likelihood{ERROR_SUFFIX}": float(logs.std() / np.sqrt(len(logs))),
+    }
     if link.all():
         return found
     draws = list(_draws(link))
     for name, figure in (("average_precision", metrics.average_precision), ("roc_auc", metrics.roc_auc)):
         found[name] = float(figure(link, chance))
-        found[name + ERRORS] = float(np.std([figure(link[at], chance[at]) for at in draws]))
+        found[name + ERROR_SUFFIX] = float(np.std([figure(link[at], chance[at]) for at in draws]))
     return found
 
 
 def _draws(link: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
-    """Cells drawn with replacement, links and zeros in the shares that they have."""
+    """Bootstrap draws of cells, stratified by links and zeros."""
     rng, kinds = np.random.default_rng(0), (np.flatnonzero(link), np.flatnonzero(~link))
-    for _ in range(DRAWS):
+    for _ in range(BOOTSTRAP_DRAWS):
         yield np.concatenate([rng.choice(kind, len(kind)) for kind in kinds])
 
 
@@ -362,4 +447,4 @@ def _shown(setting: Setting) -> str:
 
 def _notes(plan: Sequence[Setting]) -> tuple[str, ...]:
     several = [w for w in ("adapt_prior", "likelihood") if any(getattr(s, w) != getattr(plan[0], w) for s in plan)]
-    return (f"bounds compare under the same {' and '.join(several)} only",) if several else ()
+    return (f"ELBOs are comparable only for the same {' and '.join(several)}",) if several else ()

@@ -1,12 +1,10 @@
-"""Scores of held-out cells, by which ranks, weights and settings are compared.
+"""Rank search: by the score of held-out links, or by the ELBO.
 
-The rank that predicts best: by rule, and where the data are small enough to try, by links put aside.
+By prediction, the search starts at the size of `rank_rule` and leaves it only for a significantly better one.
 
-How many groups there are: the rank with the best bound.
-
-Ranks are doubled until the bound falls. Then components are dropped one at a time, from the best fit and from the one
-beyond it, as long as the bound does not fall when the others have taken over. A fit of too many components that loses
-some ends higher than one that began with so many: the random start of the latter may have missed a group.
+By the ELBO, ranks are doubled until it falls. Then components are dropped one at a time, from the best fit and from the
+next larger one, as long as the ELBO does not fall after refitting. A fit that loses superfluous components ends higher
+than one that starts with as many, whose random start may miss a group.
 """
 
 import math
@@ -25,7 +23,7 @@ from plait.model_selection.rank_rule import Scale, rank_by_rule
 from plait.result import Fit
 from plait.tuning import TUNING
 
-MIN_PROBABILITY = 1e-300  # of a cell that a fit holds for impossible
+MIN_PROBABILITY = 1e-300  # in place of 0
 
 
 def log_score(held_out: HeldOut, fits: Sequence[Fit], links_only: bool = False) -> Array:
@@ -56,16 +54,16 @@ def log_probability(fit: Fit, relation: str, cells: AnyArray, values: Array, lin
 
 RefitHeldOut = Callable[[Data, Mapping[str, int], int], Fit]  # data, ranks, seed
 
-FRACTION = 0.1  # of the links that are put aside
-FEWEST = 100  # links of a relation by which ranks can be told apart
-MEMBERS = ((1e6, 4), (1e7, 2))  # fits of every size whose mixture is judged: so many if the first takes no more work
-SHRUNK = 4  # places down from the rule's size that the search may begin: else it would be about sizes too small
-DOUBLE = 2  # places up to a size's double
+HELD_OUT_FRACTION = 0.1  # of the links
+MIN_HELD_OUT_LINKS = 100  # fewer cannot distinguish ranks
+MEMBERS_BY_WORK = ((1e6, 4), (1e7, 2))  # fits per size, up to this many products per sweep
+MAX_START_STEPS_DOWN = 4  # from the rule's size to the first affordable one; smaller starts are useless
+STEPS_PER_DOUBLE = 2  # in `Scale.sizes`
 
 
 @dataclass(frozen=True)
 class RankChoice:
-    """The size of every latent index, how it was found, and the mean log-likelihood of a cell put aside, by size."""
+    """Size of every latent index, how it was found, and the mean log-likelihood of a held-out cell, by size."""
 
     ranks: dict[str, int]
     way: str
@@ -73,29 +71,28 @@ class RankChoice:
 
 
 def search_rank_by_prediction(scale: Scale, refit: RefitHeldOut, seed: int, *, alone: bool) -> RankChoice:
-    """The ranks that predict links put aside best; by rule where that cannot be asked.
+    """The ranks that predict held-out links best; by rule where that cannot be tried.
 
-    The search begins at the rule's size and leaves it only for one that predicts surely better: what the rule proposes
-    is good for most data, and few links put aside say little. alone: whether one fit will answer, and not the mixture
-    of several, which bears larger ranks.
+    The search starts at the rule's size, which is good for most data, and leaves it only for a significantly better
+    one. `alone`: whether a single fit will answer, and not a mixture, which tolerates larger ranks.
     """
     relation, place = _judged(scale.data), _first(scale)
     rule = RankChoice(scale.ranks(rank_by_rule(scale)), "rule")
     if relation is None or place is None or len(scale.sizes) == 1:
         return rule
-    held_out = hold_out(scale.data, relation, FRACTION, np.random.default_rng([seed, FEWEST]))
+    held_out = hold_out(scale.data, relation, HELD_OUT_FRACTION, np.random.default_rng([seed, MIN_HELD_OUT_LINKS]))
     if held_out is None:
         return rule
-    members = next((count for work, count in MEMBERS if scale.work(scale.sizes[place]) <= work), 1)
+    members = next((count for work, count in MEMBERS_BY_WORK if scale.work(scale.sizes[place]) <= work), 1)
     search = _RankSearch(scale, held_out, refit, seed, members, alone, {})
     best = search.climb(place)
     means = {size: float(np.mean(scores)) for size, scores in sorted(search.tried.items())}
-    return RankChoice(scale.ranks(scale.sizes[best]), f"links of {relation} put aside", means)
+    return RankChoice(scale.ranks(scale.sizes[best]), f"held-out links of {relation}", means)
 
 
 @dataclass(frozen=True)
 class _RankSearch:
-    """Sizes judged by what was put aside, each once; tried: log-probabilities (n,) of the cells by size."""
+    """Sizes scored on held-out cells, each once; `tried`: log-probabilities (n,) of the cells by size."""
 
     scale: Scale
     held_out: HeldOut
@@ -106,17 +103,17 @@ class _RankSearch:
     tried: dict[int, Array]
 
     def climb(self, place: int) -> int:
-        """The best place: up by doubles and down by quarters as long as they are better, and what lies around there."""
-        ends = self._along(place, DOUBLE), self._along(place, -2 * DOUBLE)
+        """The best position: up by doubles and down by quarters as long as they are better, then its neighbours."""
+        ends = self._along(place, STEPS_PER_DOUBLE), self._along(place, -2 * STEPS_PER_DOUBLE)
         if ends == (place, place):
             return self._half(place)
         best = max(ends, key=self._mean)
-        around = [at for at in (best + DOUBLE, best - DOUBLE) if self._open(at)]
-        return max((best, *around), key=self._mean)  # the rule is left: nothing speaks for one of them any more
+        around = [at for at in (best + STEPS_PER_DOUBLE, best - STEPS_PER_DOUBLE) if self._open(at)]
+        return max((best, *around), key=self._mean)  # away from the rule's size none is preferred
 
     def _half(self, place: int) -> int:
-        """Half of a size where a quarter was better, though not surely, and the half surely is; else the size."""
-        half, quarter = place - DOUBLE, place - 2 * DOUBLE
+        """Half of a size if a quarter is better, though not significantly, and the half is; else the size."""
+        half, quarter = place - STEPS_PER_DOUBLE, place - 2 * STEPS_PER_DOUBLE
         hints = self._open(quarter) and self._mean(quarter) > self._mean(place)
         return half if hints and self._better(place, half) else place
 
@@ -129,7 +126,7 @@ class _RankSearch:
         return place
 
     def _better(self, here: int, there: int) -> bool:
-        """Whether a place can be tried and predicts better than another by more than that is unsure."""
+        """Whether a position can be tried and predicts significantly better than another."""
         if not self._open(there):
             return False
         gains = self._scores(there) - self._scores(here)
@@ -149,16 +146,16 @@ class _RankSearch:
 
 
 def _judged(data: Data) -> str | None:
-    """The first relation with latent indices and enough links that is to be predicted: its weight is no open one."""
+    """The first relation with latent indices, enough links and a given weight."""
     names = (e.relation for e in data.model.equations if e.latent and not data.relations[e.relation].open_weight)
-    found = next((name for name in names if len(data.relations[name].links) >= FEWEST), None)
+    found = next((name for name in names if len(data.relations[name].links) >= MIN_HELD_OUT_LINKS), None)
     return found if found is None or fits_memory(data.relations[found]) else None
 
 
 def _first(scale: Scale) -> int | None:
-    """The place of the size to begin with: the rule's, or what can be tried of it; None where that is too small."""
+    """First position: the rule's, or the largest that can be tried; None where that is too small."""
     place = scale.sizes.index(rank_by_rule(scale))
-    places = range(place, max(place - SHRUNK, 0) - 1, -1)
+    places = range(place, max(place - MAX_START_STEPS_DOWN, 0) - 1, -1)
     return next((at for at in places if scale.work(scale.sizes[at]) <= TUNING.max_trial_products), None)
 
 
@@ -169,15 +166,15 @@ def _tryable(scale: Scale, size: int) -> bool:
 Means = dict[str, Array]
 RefitRanks = Callable[..., Fit]  # ranks, seed; and perhaps init=, sweeps=
 
-STARTS = 2  # of every size; the best counts
-WEAKEST = 16  # components of an index that may be dropped next
-GLANCE = 20  # sweeps after which it is seen which drop costs least
-CLOSEST = 2  # drops that are then fitted to the end
-TINIEST = 1e-100  # that a factor may start from
+RESTARTS = 2  # of every size; the best counts
+DROP_CANDIDATES = 16  # weakest components of an index
+SCREENING_SWEEPS = 20  # after which drops are compared
+FITTED_DROPS = 2  # that are then fitted until convergence
+MIN_START = 1e-100  # of a factor
 
 
 class ElboChoice(NamedTuple):
-    """The ranks with the best bound, the fit that has it, and the bounds of the sizes that were doubled."""
+    """The ranks with the best ELBO, the fit that has it, and the ELBO of each size tried by doubling."""
 
     ranks: dict[str, int]
     fit: Fit
@@ -185,10 +182,10 @@ class ElboChoice(NamedTuple):
 
 
 def search_rank_by_elbo(scale: Scale, refit: RefitRanks, seed: int) -> ElboChoice:
-    """The ranks of a model with the best bound."""
+    """The ranks with the best ELBO."""
     tried: dict[int, Fit] = {}
     for size in _doubled(scale):
-        starts = [refit(scale.ranks(size), seed + start) for start in range(STARTS)]
+        starts = [refit(scale.ranks(size), seed + start) for start in range(RESTARTS)]
         tried[size] = max(starts, key=lambda fit: fit.objective)
         if tried[size].objective < max(fit.objective for fit in tried.values()):
             break
@@ -207,21 +204,21 @@ def _doubled(scale: Scale) -> Iterator[int]:
 
 
 def dropped(fit: Fit, scale: Scale, refit: RefitRanks, seed: int) -> Fit:
-    """Leave out one component at a time as long as the bound does not fall by it."""
+    """Drop one component at a time as long as the ELBO does not fall."""
     while (fewer := _without_one(fit, scale, refit, seed)) is not None:
         fit = fewer
     return fit
 
 
 def _without_one(fit: Fit, scale: Scale, refit: RefitRanks, seed: int) -> Fit | None:
-    """The fit of one component less that has the best bound, if it is no lower."""
+    """The best fit with one component less, if its ELBO is no lower."""
     glances = []
     for index in scale.room:
         ranks = fit.rank | {index: fit.rank[index] - 1}
-        for component in np.argsort(strength(fit, index), kind="stable")[:WEAKEST] if ranks[index] else ():
+        for component in np.argsort(strength(fit, index), kind="stable")[:DROP_CANDIDATES] if ranks[index] else ():
             rest = without(fit, index, int(component))
-            glances.append((refit(ranks, seed, init=rest, max_iter=GLANCE).objective, ranks, rest))
-    for _, ranks, rest in sorted(glances, key=lambda glance: -glance[0])[:CLOSEST]:
+            glances.append((refit(ranks, seed, init=rest, max_iter=SCREENING_SWEEPS).objective, ranks, rest))
+    for _, ranks, rest in sorted(glances, key=lambda glance: -glance[0])[:FITTED_DROPS]:
         fewer = refit(ranks, seed, init=rest)
         if fewer.objective >= fit.objective:
             return fewer
@@ -229,7 +226,7 @@ def _without_one(fit: Fit, scale: Scale, refit: RefitRanks, seed: int) -> Fit | 
 
 
 def strength(fit: Fit, index: str) -> Array:
-    """How much each component of an index amounts to: its entries' sum, multiplied over the factors that have it."""
+    """Size of each component of an index: the sum of its entries, multiplied over the factors that have it."""
     sums = [_sums(factor, index) for factor in fit.factors.values() if index in factor.indices]
     return np.asarray(np.prod(sums, axis=0))
 
@@ -240,7 +237,7 @@ def _sums(factor: Any, index: str) -> Array:
 
 
 def without(fit: Fit, index: str, component: int) -> Means:
-    """The means of the free factors, one component of an index left out."""
+    """Means of the free factors, without one component of an index."""
     free = {name: fit.factors[name] for name in fit.prior}
     return {
         name: _positive(
@@ -253,9 +250,9 @@ def without(fit: Fit, index: str, component: int) -> Means:
 
 
 def means_of(fit: Fit) -> Means:
-    """The means of the free factors, to start from."""
+    """Means of the free factors, to start from."""
     return {name: _positive(fit.factors[name].mean) for name in fit.prior}
 
 
 def _positive(array: Array) -> Array:
-    return np.maximum(array, TINIEST)
+    return np.maximum(array, MIN_START)

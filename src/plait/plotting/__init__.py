@@ -1,1 +1,1 @@
-"""Charts of fits and tests as Vega-Lite has them; `plots` hands them to users as Altair's, `pictures` to documents."""
+"""Vega-Lite charts of fits and tests; `plots` returns them as Altair charts, `pictures` puts them into documents."""

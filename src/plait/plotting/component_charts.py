@@ -1,8 +1,5 @@
-"""Lists of bars with their standard deviations, faded where the prior speaks.
-
-Which components one entity is in, with how sure that is.
-
-Who is in the components of a fit: a card for each, with a list of bars for every factor and axis.
+"""Charts of components: bars of entities with standard deviations, faded where the prior dominates; for components and
+for one entity.
 """
 
 from collections.abc import Mapping
@@ -14,8 +11,8 @@ from plait.analysis.components.entity_shares import profile
 from plait.errors import ParameterError, PlaitError, suggestion
 from plait.plotting.theme import (
     BLUE,
-    FAINT,
-    ROW,
+    MIN_OPACITY,
+    ROW_PIXELS,
     Rows,
     Spec,
     called,
@@ -33,7 +30,7 @@ from plait.storage.fitted import Fitted
 if TYPE_CHECKING:
     import polars as pl
 
-FADED = "fill: how much comes from data"
+FADED = "fill: share that comes from data"
 
 
 def bars(rows: Rows, title: str, below: str = "", *, width: int = 150, of: str = "weight") -> Spec:
@@ -53,14 +50,14 @@ def bars(rows: Rows, title: str, below: str = "", *, width: int = 150, of: str =
     ]
     along: Spec = {"axis": {"tickCount": 3, "title": None, "format": "~p"}, "scale": {"nice": False}}
     fade = {"field": "data", "type": "quantitative", "legend": None,
-            "scale": {"domain": [0, 1], "range": [FAINT, 1]}}  # fmt: skip
-    bar = {"type": "bar", "height": ROW - 6, "color": BLUE, "stroke": BLUE, "strokeWidth": 1}
+            "scale": {"domain": [0, 1], "range": [MIN_OPACITY, 1]}}  # fmt: skip
+    bar = {"type": "bar", "height": ROW_PIXELS - 6, "color": BLUE, "stroke": BLUE, "strokeWidth": 1}
     sure = {"type": "rule", "strokeWidth": 1.5}
     said = tips(full="name#", weight=of, sd="sd", data="from data")
     return {
         "title": heading(title, below),
         "width": width,
-        "height": max(len(listed), 1) * ROW,
+        "height": max(len(listed), 1) * ROW_PIXELS,
         "data": plain(listed),
         "encoding": {
             "y": {"field": "place", "type": "ordinal", "axis": None, "scale": {"paddingInner": 0, "paddingOuter": 0}}
@@ -76,8 +73,8 @@ def bars(rows: Rows, title: str, below: str = "", *, width: int = 150, of: str =
     }
 
 
-MOST = 15  # components of a factor that are drawn
-LEAST = 0.005  # share of one that is
+MAX_COMPONENTS = 15  # of a factor
+MIN_SHARE = 0.005  # of a drawn component
 
 
 def shares(fit: Fitted, axis: str, name: Any) -> "pl.DataFrame":
@@ -88,14 +85,14 @@ def shares(fit: Fitted, axis: str, name: Any) -> "pl.DataFrame":
     whole = profile(fit, axis, name)
     if not len(whole):
         raise ParameterError(
-            f"no factor of axis {axis} has a latent index, so its entities have no components.",
+            f"no factor of axis {axis} has a latent index, so there are no components.",
             actual=axis,
-            hint="Ask for an axis that stands in a factor with one, such as A[i, r].",
+            hint="Choose an axis of a factor with a latent index, such as i in A[i, r].",
         )
     by = ["factor", "axis", "index"]
     whole = whole.with_row_index("place").sort("share", descending=True, maintain_order=True)
     number = pl.int_range(pl.len()).over(by)
-    first = (number < MOST) & ((pl.col("share") >= LEAST) | (number == 0))
+    first = (number < MAX_COMPONENTS) & ((pl.col("share") >= MIN_SHARE) | (number == 0))
     place = pl.col("place").min().over(by)
     return whole.filter(first).sort(place, maintain_order=True).drop("place")
 
@@ -106,9 +103,9 @@ def check_axis(fit: Fitted, axis: Any, of: str) -> None:
     if axis not in known:
         near = suggestion(axis, known) if isinstance(axis, str) else ""
         raise ParameterError(
-            f"there is no axis {axis!r}.",
+            f"{axis!r} is not an axis of the model.",
             actual=axis,
-            hint=f"{near}It is one of {', '.join(known) or 'none'}.",
+            hint=f"{near}The axes are {', '.join(known) or 'none'}.",
         )
 
 
@@ -128,8 +125,8 @@ def _profile_bar(row: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "full": name, "weight": row["share"], "sd": row["sd"], "data": row["data"]}
 
 
-CARDS = 24  # components that are drawn at once
-LEFTOVER = 0.001  # share of every relation below which a component explains nothing
+MAX_CARDS = 24  # components drawn at once
+MIN_RELATION_SHARE = 0.001  # below, in every relation, a component is left out
 
 Row = Mapping[str, Any]
 
@@ -158,7 +155,7 @@ def leading(fit: Fitted, index: str | None = None, top: int = 8) -> "tuple[pl.Da
         .sort("total", descending=True, maintain_order=True)
         .with_row_index("place")
     )
-    kept = ranked.filter(pl.col("most") >= LEFTOVER).head(CARDS)
+    kept = ranked.filter(pl.col("most") >= MIN_RELATION_SHARE).head(MAX_CARDS)
     kept = ranked.head(1) if not len(kept) else kept
     rows = whole.join(kept.select("index", "component", "place"), on=["index", "component"], maintain_order="left")
     return rows.sort("place", maintain_order=True).drop("place"), len(ranked) - len(kept)
@@ -174,7 +171,7 @@ def _listed(fit: Fitted, top: int) -> "pl.DataFrame":
 
 
 def draw_components(rows: "pl.DataFrame", others: int = 0) -> Spec:
-    """A grid: a row of panels for every component of the rows, in their order; others: so many are not drawn."""
+    """A grid with a row of panels per component, in their order; others: the number of components not drawn."""
     grids: dict[str, list[Spec]] = {}
     for (index, component), own in groupby(rows.to_dicts(), key=lambda row: (row["index"], row["component"])):
         several = rows["index"].n_unique() > 1
@@ -223,17 +220,17 @@ def refuse_none(fit: Fitted) -> None:
     """A chart of components needs some."""
     if not fit.rank:
         raise PlaitError(
-            "there are no components to draw: the model has no latent index.",
-            hint="Give its factors one, such as r in A[i, r] B[j, r].",
+            "the model has no latent index, so there are no components.",
+            hint="Add a latent index, such as r in A[i, r] B[j, r].",
         )
 
 
 def _known_index(fit: Fitted, index: str) -> str:
     if index not in fit.rank:
         raise ParameterError(
-            f"there is no latent index {index!r}.",
+            f"{index!r} is not a latent index of the model.",
             actual=index,
-            hint=f"It is one of {', '.join(fit.rank) or 'none'}.",
+            hint=f"The latent indices are {', '.join(fit.rank) or 'none'}.",
         )
     return index
 
@@ -243,10 +240,10 @@ def _checked_index(fit: Fitted, component: Any, index: str | None) -> str:
     refuse_none(fit)
     if index is None and len(fit.rank) > 1:
         raise ParameterError(
-            f"component {component} of which latent index? There are {', '.join(fit.rank)}.",
-            hint="Name one of them.",
+            f"`index` is missing; the latent indices are {', '.join(fit.rank)}.",
+            hint="Choose one of them.",
         )
     wanted = next(iter(fit.rank)) if index is None else _known_index(fit, index)
     if isinstance(component, bool) or not isinstance(component, int) or not 0 <= component < fit.rank[wanted]:
-        raise ParameterError.must_be("component", f"a whole number from 0 to {fit.rank[wanted] - 1}", component)
+        raise ParameterError.must_be("component", f"an integer from 0 to {fit.rank[wanted] - 1}", component)
     return wanted

@@ -1,18 +1,18 @@
-"""Which relation feeds which component: a heat map."""
+"""Heat map of the coupling of relations and components."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from plait.analysis.explain.coupling import coupling
-from plait.plotting.component_charts import LEFTOVER, refuse_none
-from plait.plotting.theme import BLUE, ROW, Spec, finished, plain, tips
+from plait.plotting.component_charts import MIN_RELATION_SHARE, refuse_none
+from plait.plotting.theme import BLUE, ROW_PIXELS, Spec, finished, plain, tips
 from plait.rendering.svg import INK
 from plait.storage.fitted import Fitted
 
-MOST = 40  # components that are drawn
-DEEP = 0.62  # of the colour in the fullest cell: text in the page's ink is to be read on it, dark or light
-WIDE = 92
+MAX_COMPONENTS = 40  # drawn
+MAX_OPACITY = 0.62  # keeps text readable on light and dark pages
+CELL_PIXELS = 92
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class CouplingCells:
 
 
 def cells(fit: Fitted) -> CouplingCells:
-    """The components that explain anything, at most MOST, by their numbers."""
+    """The components that explain anything, at most MAX_COMPONENTS, by their numbers."""
     import polars as pl
 
     refuse_none(fit)
@@ -32,7 +32,7 @@ def cells(fit: Fitted) -> CouplingCells:
     by = ["index", "component"]
     sums = whole.group_by(by, maintain_order=True).agg(pl.col("share").sum().alias("sum"), pl.col("share").max())
     sums = sums.sort("sum", descending=True, maintain_order=True)
-    kept = sums.filter(pl.col("share") >= LEFTOVER).head(MOST)
+    kept = sums.filter(pl.col("share") >= MIN_RELATION_SHARE).head(MAX_COMPONENTS)
     kept = sums.head(1) if not len(kept) else kept
     rows = whole.join(kept.select(by), on=by, how="semi", maintain_order="left")
     order = {index: n for n, index in enumerate(fit.model.latent)}
@@ -53,8 +53,8 @@ def draw(found: CouplingCells) -> Spec:
                   "axis": {"ticks": False, "domain": False, "labelLimit": 140}}  # fmt: skip
     across: Spec = {"field": "from", "type": "nominal", "sort": relations, "title": None,
                     "axis": {"orient": "top", "labelAngle": 0, "ticks": False, "domain": False,
-                             "labelLimit": WIDE - 4}}  # fmt: skip
-    scale = {"type": "sqrt", "domain": [0, most], "range": [0, DEEP]}
+                             "labelLimit": CELL_PIXELS - 4}}  # fmt: skip
+    scale = {"type": "sqrt", "domain": [0, most], "range": [0, MAX_OPACITY]}
     shade = {"field": "share", "type": "quantitative", "scale": scale, "legend": None}
     said = tips(name="component#", **{"from": "relation#"}, share="share of the relation's counts", counts="counts",
                 sd="sd of counts", part="part of the component", kind="kind#")  # fmt: skip
@@ -62,8 +62,8 @@ def draw(found: CouplingCells) -> Spec:
     kinds = list({row["name"]: row for row in listed}.values())
     return finished(
         {
-            "width": WIDE * len(relations),
-            "height": (ROW + 5) * len(names),
+            "width": CELL_PIXELS * len(relations),
+            "height": (ROW_PIXELS + 5) * len(names),
             "encoding": {"y": down},
             "layer": [
                 {
@@ -80,7 +80,7 @@ def draw(found: CouplingCells) -> Spec:
                     "data": plain(kinds),
                     "mark": {"type": "text", "color": INK, "fontSize": 11, "align": "left", "opacity": 0.75},
                     "encoding": {
-                        "x": {"value": WIDE * len(relations) + 8},
+                        "x": {"value": CELL_PIXELS * len(relations) + 8},
                         "text": {"field": "kind", "type": "nominal"},
                     },
                 },

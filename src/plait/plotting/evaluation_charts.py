@@ -1,10 +1,10 @@
-"""How good predictions are: calibration, ROC and precision–recall curves, with their errors."""
+"""Charts of an evaluation: calibration, ROC and precision–recall curves, with their errors."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from plait.errors import ParameterError, PlaitError
-from plait.plotting.theme import SIDE, Spec, finished, number, plain, series, tips
+from plait.plotting.theme import SIDE_PIXELS, Spec, finished, number, plain, series, tips
 from plait.rendering.svg import INK
 
 if TYPE_CHECKING:
@@ -19,50 +19,45 @@ class Tested(Protocol):
     """What charts need of `plait.Metrics`."""
 
     @property
-    def figures(self) -> Mapping[str, float]: ...  # noqa: D102
+    def figures(self) -> Mapping[str, float]: ...
     @property
-    def errors(self) -> Mapping[str, float]: ...  # noqa: D102
+    def errors(self) -> Mapping[str, float]: ...
     @property
-    def relation(self) -> str: ...  # noqa: D102
+    def relation(self) -> str: ...
     @property
-    def links(self) -> int: ...  # noqa: D102
+    def links(self) -> int: ...
     @property
-    def zeros(self) -> int: ...  # noqa: D102
+    def zeros(self) -> int: ...
     @property
-    def calibration(self) -> "pl.DataFrame | None": ...  # noqa: D102
+    def curves(self) -> "Mapping[str, pl.DataFrame]": ...
     @property
-    def roc(self) -> "pl.DataFrame | None": ...  # noqa: D102
-    @property
-    def precision_recall(self) -> "pl.DataFrame | None": ...  # noqa: D102
-    @property
-    def baseline(self) -> "Tested | None": ...  # noqa: D102
+    def baseline(self) -> "Tested | None": ...
 
 
-Beside = Tested | Mapping[str, Tested] | None
+OtherMetrics = Tested | Mapping[str, Tested] | None
 
 
-def side_by_side(metrics: Tested, beside: Beside, curve: str) -> dict[str, Tested]:
-    """Tests by the names of their curves, the own one first; beside None: popularity, where it was measured."""
-    others: Any = beside
+def side_by_side(metrics: Tested, compare_with: OtherMetrics, curve: str) -> dict[str, Tested]:
+    """Tests by the names of their curves, the own one first; without `compare_with`, popularity if it was measured."""
+    others: Any = compare_with
     if others is None:
         others = {} if metrics.baseline is None else {POPULARITY: metrics.baseline}
     elif hasattr(others, "figures"):
         others = {OTHER: others}
     if not isinstance(others, Mapping) or not all(hasattr(one, "figures") for one in others.values()):
-        raise ParameterError.must_be("beside", "what plait.evaluate returns, or a dict of such by name", beside)
+        wanted = "a result of plait.evaluate, or a dict of results by name"
+        raise ParameterError.must_be("compare_with", wanted, compare_with)
     found = {OWN: metrics} | {str(name): one for name, one in others.items()}
-    return {
-        name: one for name, one in found.items() if name == OWN or beside is not None or getattr(one, curve) is not None
-    }
+    return {name: one for name, one in found.items() if name == OWN or compare_with is not None or curve in one.curves}
 
 
 def table_of(metrics: Tested, curve: str) -> "pl.DataFrame":
     """The points of a curve, where the test tells them."""
-    found: pl.DataFrame | None = getattr(metrics, curve)
+    found = metrics.curves.get(curve)
     if found is None:
         raise PlaitError(
-            f"these metrics of {metrics.relation} have no {CURVES[curve]}: the test has no zeros.",
-            hint='Hide cells, links and zeros alike: plait.train_test_split with `by="cells"`.',
+            f"there is no {CURVES[curve]} of {metrics.relation}: the test has no zeros.",
+            hint='Hold out links and zeros: plait.train_test_split with `by="cells"`.',
         )
     return found
 
@@ -96,8 +91,8 @@ def _curves(rows: list[dict[str, Any]], x: Spec, y: Spec, interpolate: str, unde
     order = {"field": "place", "type": "quantitative"}
     return finished(
         {
-            "width": SIDE,
-            "height": SIDE,
+            "width": SIDE_PIXELS,
+            "height": SIDE_PIXELS,
             "layer": [
                 *under,
                 {"data": plain(rows), "mark": band, "encoding": {"x": x, **ends, "color": colour}},
@@ -115,9 +110,9 @@ UNIT: Spec = {"scale": {"domain": [0, 1]}, "axis": {"tickCount": 5, "format": "~
 THIN: Spec = {"color": INK, "opacity": 0.45, "strokeDash": [3, 3], "strokeWidth": 1}
 
 
-def roc(metrics: Tested, beside: Beside = None) -> Spec:
+def roc(metrics: Tested, compare_with: OtherMetrics = None) -> Spec:
     """The ROC curve with its standard errors; the diagonal is what guessing has."""
-    tests = side_by_side(metrics, beside, "roc")
+    tests = side_by_side(metrics, compare_with, "roc")
     rows = _rows(tests, "roc", "true_positive_rate", "roc_auc", "area")
     x = number("false_positive_rate", "false positive rate", **UNIT)
     y = number("true_positive_rate", "true positive rate", **UNIT)
@@ -131,9 +126,9 @@ def base_rate(metrics: Tested) -> float:
     return metrics.links / max(metrics.links + metrics.zeros, 1)
 
 
-def precision_recall(metrics: Tested, beside: Beside = None) -> Spec:
+def precision_recall(metrics: Tested, compare_with: OtherMetrics = None) -> Spec:
     """Precision at every recall with its standard errors; the line is what guessing has."""
-    tests = side_by_side(metrics, beside, "precision_recall")
+    tests = side_by_side(metrics, compare_with, "precision_recall")
     rows = _rows(tests, "precision_recall", "precision", "average_precision", "average precision")
     x, y = number("recall", "recall", **UNIT), number("precision", "precision", **UNIT)
     rate = base_rate(metrics)
@@ -147,12 +142,12 @@ def precision_recall(metrics: Tested, beside: Beside = None) -> Spec:
     return _curves(rows, x, y, "step-before", [level, word])
 
 
-def calibration(metrics: Tested, beside: Beside = None) -> Spec:
+def calibration(metrics: Tested, compare_with: OtherMetrics = None) -> Spec:
     """Predicted probabilities against the share of links, bin by bin; on the diagonal they are what they say.
 
     Both scales are square roots: of sparse data most probabilities are small.
     """
-    tests = side_by_side(metrics, beside, "calibration")
+    tests = side_by_side(metrics, compare_with, "calibration")
     rows = _rows(tests, "calibration", "observed", "calibration_error", "error")
     end = min(1.0, 1.05 * max(max(row["upper"], row["over"]) for row in rows))
     ticks = {"values": [tick for tick in TICKS if tick <= end], "format": "~g", "labelOverlap": True}
@@ -165,8 +160,8 @@ def calibration(metrics: Tested, beside: Beside = None) -> Spec:
     corners = [{"predicted": at, "observed": at} for at in (0.0, end)]
     return finished(
         {
-            "width": SIDE,
-            "height": SIDE,
+            "width": SIDE_PIXELS,
+            "height": SIDE_PIXELS,
             "layer": [
                 {"data": plain(corners), "mark": {"type": "line", **THIN}, "encoding": {"x": x, "y": y}},
                 {"data": plain(rows), "mark": {"type": "rule", "opacity": 0.5}, "encoding": wide | {"color": colour}},

@@ -1,6 +1,6 @@
-"""Who is near one entity: the most similar ones, and its strongest links, known and predicted.
+"""Neighbourhood of an entity: similar entities, and its most probable links, known and predicted.
 
-Lists rather than a drawn graph: names can be read, and how near is a length.
+Ranked lists rather than a drawn graph: names are readable, and nearness is a length.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from plait.errors import ParameterError
 from plait.plotting.component_charts import check_axis
 from plait.plotting.theme import (
     BLUE,
-    ROW,
+    ROW_PIXELS,
     VERMILION,
     Spec,
     called,
@@ -35,9 +35,9 @@ from plait.storage.fitted import Fitted
 
 KNOWN, PREDICTED, LIKE = "known link", "predicted link", "similar"
 KEY = "circle: known link, diamond: predicted link"
-PANELS = 6  # relations and indices that are drawn
-LOOKED = 100_000  # known links of an entity whose probabilities are asked for
-WIDE = 170
+MAX_PANELS = 6  # relations and indices
+MAX_SCORED_LINKS = 100_000  # known links of an entity
+PANEL_PIXELS = 170
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ def near(fit: Fitted, axis: str, name: Any, k: int = 10) -> list[Neighbourhood]:
     """The k most similar entities; of every relation and index of the axis k links, half of them known."""
     check_axis(fit, axis, "neighbourhood")
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ParameterError.must_be("k", "a whole number, 1 or more", k)
+        raise ParameterError.must_be("k", "an integer of at least 1", k)
     row_named(fit.entities[axis], name, "name")
     own = fit.entities[axis].axis
     found = []
     if any(fit.model.axis(holding.index) == own for holding in holdings(fit)):
         found.append(_alike(fit, axis, name, int(k)))
     found += [links for links in _links(fit, own, name, int(k)) if links.rows]
-    return found[: PANELS + 1]
+    return found[: MAX_PANELS + 1]
 
 
 def _alike(fit: Fitted, axis: str, name: Any, k: int) -> Neighbourhood:
@@ -91,7 +91,7 @@ def _known(fit: Fitted, relation: str, index: str, name: Any, count: int) -> lis
     place, row = indices.index(index), fit.entities[index].row(name)
     alike = next((group for group in known.groups if place in group), (place,))
     near = known.among(lambda cells: (cells[:, alike] == row).any(axis=1))
-    some = near.cells[(near.cells[:, alike] == row).any(axis=1)][:LOOKED].astype(np.int64)
+    some = near.cells[(near.cells[:, alike] == row).any(axis=1)][:MAX_SCORED_LINKS].astype(np.int64)
     own = written(some, known.shape, known.groups)  # an undirected link may have the entity at either end
     own = own[own[:, place] == row]
     if not len(own):
@@ -129,8 +129,8 @@ def _panel(one: Neighbourhood) -> Spec:
     key = "" if one.measure == "similarity" else KEY
     return {
         "title": heading(one.title, key),
-        "width": WIDE,
-        "height": max(len(rows), 1) * ROW,
+        "width": PANEL_PIXELS,
+        "height": max(len(rows), 1) * ROW_PIXELS,
         "data": plain(rows),
         "encoding": {"y": down},
         "layer": [*_dots(x, one.measure), names_beside()],

@@ -1,7 +1,4 @@
-"""How the bound of a fit rose, sweep by sweep.
-
-How a rank was chosen: what every rank that was tried scored.
-"""
+"""Charts of the optimisation: objective by sweep, and scores of the ranks that were tried."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +7,14 @@ from typing import Any
 
 from plait.errors import PlaitError
 from plait.plotting.theme import BLUE, GREY, Spec, finished, number, plain, series, tips
-from plait.rendering.objects import BOUNDS
+from plait.rendering.formatting import objective_word
 from plait.rendering.svg import INK
 from plait.storage.fitted import Fitted
 
-POINTS = 300  # of a line
-LINES = 20  # members that are drawn beside the one that is shown
-STEEP = 0.35  # of all that is left to rise: a single sweep that rises by more flattens what comes after it
-FLAT = 1e-6  # of the bound: less to rise than that is nothing to see
+MAX_POINTS = 300  # of a line
+MAX_LINES = 20  # other members drawn
+MAX_SWEEP_RISE = 0.35  # of the remaining rise: a steeper sweep would flatten the rest of the curve
+MIN_VISIBLE_RISE = 1e-6  # relative to the objective
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ def rise(fit: Fitted) -> Rise:
     """
     shown = _steps(fit)
     first = shown[_steep(shown)][0]
-    others = [] if fit.settings.get("bootstrap") else [m for m in fit.members if m.history != fit.history][:LINES]
+    others = [] if fit.settings.get("bootstrap") else [m for m in fit.members if m.history != fit.history][:MAX_LINES]
     lines = [[step for step in _steps(member) if step[0] >= first] for member in others]
     return Rise(_thinned(shown[_steep(shown) :]), [_thinned(line) for line in lines if line], first, _name(fit))
 
@@ -48,7 +45,7 @@ def _steps(fit: Fitted) -> list[tuple[int, float]]:
 
 
 def _name(fit: Fitted) -> str:
-    return "log-likelihood of the warm-up" if fit.history[-1].warm_up else BOUNDS.get(fit.method, "bound")
+    return "log-likelihood of the warm-up" if fit.history[-1].warm_up else objective_word(fit.method)
 
 
 def _steep(steps: Sequence[tuple[int, float]]) -> int:
@@ -57,21 +54,23 @@ def _steep(steps: Sequence[tuple[int, float]]) -> int:
     best = max(bounds)
     rises = [later - bound for bound, later in pairwise(bounds)]
     steepest = list(accumulate(reversed(rises), max))[::-1]  # from each step on
-    left = [(n, best - bounds[n]) for n in range((len(bounds) + 1) // 2) if best - bounds[n] > FLAT * abs(best)]
+    left = [
+        (n, best - bounds[n]) for n in range((len(bounds) + 1) // 2) if best - bounds[n] > MIN_VISIBLE_RISE * abs(best)
+    ]
     shares = {n: steepest[n] / rest for n, rest in left}
-    most = max(STEEP, 1.2 * min(shares.values(), default=0.0))
+    most = max(MAX_SWEEP_RISE, 1.2 * min(shares.values(), default=0.0))
     return next((n for n, share in shares.items() if share <= most), 0)
 
 
 def _thinned(steps: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """At most POINTS of them, evenly, both ends among them."""
+    """At most MAX_POINTS of them, evenly, both ends among them."""
     last = len(steps) - 1
-    return list(steps) if last < POINTS else [steps[round(n * last / (POINTS - 1))] for n in range(POINTS)]
+    return list(steps) if last < MAX_POINTS else [steps[round(n * last / (MAX_POINTS - 1))] for n in range(MAX_POINTS)]
 
 
 def draw_objective(found: Rise) -> Spec:
     """The bound by sweep; other members as thin lines."""
-    word = f"sweep (those before {found.first:,} are far below)" if found.first > 0 else "sweep"
+    word = f"sweep (from {found.first:,} on; earlier values are far lower)" if found.first > 0 else "sweep"
     across = number("sweep", word, scale={"nice": False, "zero": False}, axis={"tickMinStep": 1, "format": "d"})
     up = number("objective", found.name, scale={"zero": False}, axis={"format": ",.7~g"})
     layers: list[Spec] = [
@@ -101,7 +100,7 @@ def _rows(lines: Sequence[tuple[str, Sequence[tuple[int, float]]]]) -> list[dict
     return [{"member": name, "sweep": sweep, "objective": value} for name, line in lines for sweep, value in line]
 
 
-BOUND, HIDDEN = "bound", "mean log-probability of a cell put aside"
+BOUND, HIDDEN = "ELBO", "mean log-probability of held-out cells"
 SETTINGS = ("rank", "adapt_prior", "likelihood")
 
 
@@ -118,10 +117,10 @@ def tried(fit: Fitted) -> Tries:
     """What the fit tried to find its rank."""
     found = fit.settings.get("rank_by")
     if not found or not found["tried"]:
-        how = f"was found by {found['way']}, without trying any" if found else "was given"
+        how = f"was chosen by {found['way']}, without a search" if found else "was given"
         raise PlaitError(
             f"there are no ranks to compare: the rank of this fit {how}.",
-            hint='Leave `rank` out or say `rank="elbo"` to have it searched, or compare some by plait.grid_search.',
+            hint='Remove `rank` or set `rank="elbo"` for a search, or use plait.grid_search.',
         )
     best = _size(fit)
     rows = [

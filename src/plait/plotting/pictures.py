@@ -1,4 +1,4 @@
-"""Charts as documents carry them: drawn when they are needed, each with words for those who do not see it."""
+"""Charts in documents: drawn on use, each with an alternative text."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,17 +9,17 @@ from plait.plotting import coupling_chart as couplings
 from plait.plotting import evaluation_charts, objective_charts
 from plait.plotting import neighbourhood as neighbours
 from plait.plotting import objective_charts as bounds
-from plait.plotting.evaluation_charts import Beside, Tested
+from plait.plotting.evaluation_charts import OtherMetrics, Tested
 from plait.plotting.theme import called
 from plait.rendering.document import Picture
-from plait.rendering.formatting import percent, significant
+from plait.rendering.formatting import percent, plural, significant
 from plait.storage.fitted import Fitted
 
 if TYPE_CHECKING:
     import polars as pl
 
-SAID = 3  # names that an alternative text lists of a kind
-LONG = 60  # characters of a name in it
+ALT_NAMES = 3  # of each kind in an alternative text
+ALT_NAME_CHARACTERS = 60
 
 
 def objective(fit: Fitted) -> Picture:
@@ -45,14 +45,16 @@ def components(fit: Fitted, component: int | None = None, index: str | None = No
 def _card_words(rows: "pl.DataFrame", component: int | None) -> str:
     shown = rows.select("index", "component").n_unique()
     if component is None:
-        return f"Bars of the heaviest entities in {shown} components, with one standard deviation to both sides."
+        return (
+            f"Bars of the leading entities of {plural(shown, 'component')}, with one standard deviation to both sides."
+        )
     kinds = dict.fromkeys(zip(rows["factor"], rows["axis"]))
     parts = []
     for factor, axis in kinds:
         own = [row for row in rows.to_dicts() if (row["factor"], row["axis"]) == (factor, axis)]
-        first = ", ".join(f"{_short(called(row, 'entity'))} {percent(row['weight'])}" for row in own[:SAID])
+        first = ", ".join(f"{_short(called(row, 'entity'))} {percent(row['weight'])}" for row in own[:ALT_NAMES])
         parts.append(f"{axis}: {first}")
-    return f"Component {component}, the heaviest entities. {'; '.join(parts)}."
+    return f"Component {component}, leading entities. {'; '.join(parts)}."
 
 
 def coupling(fit: Fitted) -> Picture:
@@ -61,7 +63,7 @@ def coupling(fit: Fitted) -> Picture:
     kinds = {(row["index"], row["component"]): row["kind"] for row in found.rows}
     shared = sum(kind == "shared" for kind in kinds.values())
     words = f"Shares of {len(kinds)} components in each relation's counts; {shared} are shared by several relations"
-    left = f", {found.others:,} others explain next to nothing" if found.others else ""
+    left = f", {found.others:,} others have negligible shares" if found.others else ""
     return Picture(lambda: couplings.draw(found), f"{words}{left}.")
 
 
@@ -88,7 +90,7 @@ def entity(fit: Fitted, axis: str, name: Any) -> Picture:
     parts = []
     for factor in dict.fromkeys(rows["factor"]):
         own = [row for row in rows.to_dicts() if row["factor"] == factor]
-        first = ", ".join(f"component {row['component']} {percent(row['share'])}" for row in own[:SAID])
+        first = ", ".join(f"component {row['component']} {percent(row['share'])}" for row in own[:ALT_NAMES])
         parts.append(f"in {factor}: {first}")
     words = f"Largest components of {axis} {_short(name)}, {'; '.join(parts)}."
     return Picture(lambda: entities.draw_profile(rows), words)
@@ -99,36 +101,37 @@ def neighbourhood(fit: Fitted, axis: str, name: Any, k: int = 10) -> Picture:
     found = neighbours.near(fit, axis, name, k)
     parts = []
     for one in found:
-        first = ", ".join(f"{_short(row['name'])} {row['value']:.2g}" for row in one.rows[:SAID])
+        first = ", ".join(f"{_short(row['name'])} {row['value']:.2g}" for row in one.rows[:ALT_NAMES])
         parts.append(f"{one.title}: {first}")
-    words = f"Lists of what is near {axis} {_short(name)}. {'. '.join(parts)}."
+    words = f"Lists of the neighbours of {axis} {_short(name)}. {'. '.join(parts)}."
     return Picture(lambda: neighbours.draw(found), words)
 
 
-def calibration(metrics: Tested, beside: Beside = None) -> Picture:
+def calibration(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:
     """Predicted against observed, bin by bin."""
     table = evaluation_charts.table_of(metrics, "calibration")
     inside = sum(abs(row["observed"] - row["predicted"]) <= 2 * row["error"] for row in table.to_dicts())
     words = (
         f"Predicted probabilities against shares of links in {len(table)} bins: {inside} of them within two standard"
     )
-    return Picture(lambda: evaluation_charts.calibration(metrics, beside), f"{words} errors of the diagonal.")
+    return Picture(lambda: evaluation_charts.calibration(metrics, compare_with), f"{words} errors of the diagonal.")
 
 
-def roc(metrics: Tested, beside: Beside = None) -> Picture:
+def roc(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:
     """The ROC curve."""
     evaluation_charts.table_of(metrics, "roc")
-    words = _figures(evaluation_charts.side_by_side(metrics, beside, "roc"), "roc_auc")
-    return Picture(lambda: evaluation_charts.roc(metrics, beside), f"ROC curve of {metrics.relation}, area: {words}.")
+    words = _figures(evaluation_charts.side_by_side(metrics, compare_with, "roc"), "roc_auc")
+    text = f"ROC curve of {metrics.relation}, area: {words}."
+    return Picture(lambda: evaluation_charts.roc(metrics, compare_with), text)
 
 
-def precision_recall(metrics: Tested, beside: Beside = None) -> Picture:
+def precision_recall(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:
     """Precision by recall."""
     evaluation_charts.table_of(metrics, "precision_recall")
-    words = _figures(evaluation_charts.side_by_side(metrics, beside, "precision_recall"), "average_precision")
+    words = _figures(evaluation_charts.side_by_side(metrics, compare_with, "precision_recall"), "average_precision")
     guess = f"guessing {evaluation_charts.base_rate(metrics):.3g}"
     text = f"Precision by recall of {metrics.relation}, average precision: {words}, {guess}."
-    return Picture(lambda: evaluation_charts.precision_recall(metrics, beside), text)
+    return Picture(lambda: evaluation_charts.precision_recall(metrics, compare_with), text)
 
 
 def _figures(tests: Mapping[str, Tested], figure: str) -> str:
@@ -137,4 +140,4 @@ def _figures(tests: Mapping[str, Tested], figure: str) -> str:
 
 def _short(name: Any) -> str:
     text = str(name)
-    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
+    return text if len(text) <= ALT_NAME_CHARACTERS else f"{text[: ALT_NAME_CHARACTERS - 1]}…"

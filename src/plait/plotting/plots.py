@@ -1,7 +1,4 @@
-"""What `fit.plot`, `metrics.plot` and `choice.plot` are: charts by name, each an Altair chart.
-
-Charts as users have them: Altair's, which is optional.
-"""
+"""Charts for users, as Altair charts by name: `fit.plot`, `metrics.plot` and `search.plot`. Altair is optional."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.errors import PlaitError
 from plait.plotting import component_charts, coupling_chart, evaluation_charts, neighbourhood, objective_charts
-from plait.plotting.evaluation_charts import Beside, Tested
+from plait.plotting.evaluation_charts import OtherMetrics, Tested
 from plait.plotting.theme import Spec
 from plait.rendering.svg import NEEDED
 from plait.storage.fitted import Fitted
@@ -46,79 +43,283 @@ def _fill(part: Any, tables: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class FitPlot:
-    """Charts of a fit; Altair draws them, and ``chart.save("objective.svg")`` keeps one."""
+    """Charts of a fit: ``fit.plot.objective()``.
+
+    Each method returns an Altair chart; ``chart.save("objective.svg")`` writes it to a file.
+    Requires ``pip install 'tensorplait[report]'``.
+
+    Attributes
+    ----------
+    fit : Fit
+        The fit.
+
+    Examples
+    --------
+    >>> chart = fit.plot.objective()
+    >>> chart.save("objective.svg")
+    """
 
     fit: Fitted
 
     def objective(self) -> "altair.TopLevelMixin":
-        """The bound by sweep, other members of an ensemble as thin lines.
+        """Plot the objective by sweep.
 
-        Without the warm-up, whose bound is another one, and without first sweeps that would flatten the rest.
+        Returns
+        -------
+        altair.Chart
+            The chart. Other members of an ensemble are thin lines. The warm-up and first sweeps
+            that would flatten the curve are left out.
+
+        Examples
+        --------
+        >>> chart = fit.plot.objective()
         """
         return wrapped(objective_charts.draw_objective(objective_charts.rise(self.fit)))
 
     def components(
         self, component: int | None = None, index: str | None = None, top: int = 8
     ) -> "altair.TopLevelMixin":
-        """Who is in the components: for each a row of panels, the `top` heaviest entities of every factor and axis.
+        """Plot the heaviest entities of components.
 
-        A bar is an entity's weight (see `Fit.components`), the line at its end one sd to both sides; its inside fades
-        where the prior speaks, not the data. component: one by its number; without, those with the largest shares of
-        the relations, 24 at most, and none that explains nothing. index: the latent index, where there are several.
+        Parameters
+        ----------
+        component : int or None, default None
+            Number of one component. ``None`` shows up to 24 with the largest shares.
+        index : str or None, default None
+            The latent index, if the model has several.
+        top : int, default 8
+            Number of entities per factor and axis.
+
+        Returns
+        -------
+        altair.Chart
+            One row of panels per component. A bar is an entity's weight (see `Fit.components`)
+            and the line at its end one standard deviation. A bar fades where the weight comes from
+            the prior.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If there is no such component or index.
+
+        Examples
+        --------
+        >>> chart = fit.plot.components(component=0, top=3)
         """
         if component is None:
             return wrapped(component_charts.draw_components(*component_charts.leading(self.fit, index, top)))
         return wrapped(component_charts.draw_components(component_charts.card(self.fit, component, index, top)))
 
     def coupling(self) -> "altair.TopLevelMixin":
-        """Which relation feeds which component: a heat map of shares (see `Fit.coupling`), coloured by their roots."""
+        """Plot the share of each component in each relation.
+
+        Returns
+        -------
+        altair.Chart
+            A heat map of the shares of `Fit.coupling` on a square-root scale.
+
+        Examples
+        --------
+        >>> chart = fit.plot.coupling()
+        """
         return wrapped(coupling_chart.draw(coupling_chart.cells(self.fit)))
 
     def rank(self) -> "altair.TopLevelMixin":
-        """What the ranks scored that were tried to find this one."""
+        """Plot the scores of the ranks that the fit tried.
+
+        Returns
+        -------
+        altair.Chart
+            The score of each rank with its standard error.
+
+        Raises
+        ------
+        plait.PlaitError
+            If the rank was given.
+
+        Examples
+        --------
+        >>> found = plait.fit(model, {"visits": visits}, rank="elbo", seed=0)
+        >>> chart = found.plot.rank()
+        """
         return wrapped(objective_charts.draw_ranks(objective_charts.tried(self.fit)))
 
     def entity(self, axis: str, name: Any) -> "altair.TopLevelMixin":
-        """Which components one entity is in: its shares in every factor of its axis, with their sd."""
+        """Plot the components of one entity.
+
+        Parameters
+        ----------
+        axis : str
+            Axis of the entity.
+        name : object
+            Name of the entity.
+
+        Returns
+        -------
+        altair.Chart
+            The entity's share in each component, with standard deviations, in every factor of
+            the axis.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If the model has no such axis.
+        plait.errors.DataError
+            If the axis has no such entity.
+
+        Examples
+        --------
+        >>> chart = fit.plot.entity("user", "ann")
+        """
         return wrapped(component_charts.draw_profile(component_charts.shares(self.fit, axis, name)))
 
     def neighbourhood(self, axis: str, name: Any, k: int = 10) -> "altair.TopLevelMixin":
-        """The k entities most like one, and by relation its most probable links, half of them known.
+        """Plot the entities most similar to one, and its most probable links.
 
-        Filled circles are known links, hollow diamonds predicted ones.
+        Parameters
+        ----------
+        axis : str
+            Axis of the entity.
+        name : object
+            Name of the entity.
+        k : int, default 10
+            Number of similar entities, and of links per relation. Half of the links are known.
+
+        Returns
+        -------
+        altair.Chart
+            Known links are filled circles, predicted links hollow diamonds.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If the model has no such axis.
+        plait.errors.DataError
+            If the axis has no such entity.
+
+        Examples
+        --------
+        >>> chart = fit.plot.neighbourhood("user", "ann", k=4)
         """
         return wrapped(neighbourhood.draw(neighbourhood.near(self.fit, axis, name, k)))
 
 
 @dataclass(frozen=True)
 class MetricsPlot:
-    """Charts of a test; beside: other metrics to compare with, or several by name. Without, popularity is shown."""
+    """Charts of an evaluation: ``metrics.plot.roc()``.
+
+    Each method returns an Altair chart. ``compare_with`` adds other metrics of the same test;
+    without it the chart shows the popularity baseline. Requires
+    ``pip install 'tensorplait[report]'``.
+
+    Attributes
+    ----------
+    metrics : Metrics
+        The metrics.
+
+    Examples
+    --------
+    >>> metrics = plait.evaluate(plait.fit(model, train, **quick), "visits", test)
+    >>> chart = metrics.plot.roc()
+    """
 
     metrics: Tested
 
-    def calibration(self, beside: Beside = None) -> "altair.TopLevelMixin":
-        """Predicted probabilities against the share of links, bin by bin, with standard errors; on square-root scales.
+    def calibration(self, compare_with: OtherMetrics = None) -> "altair.TopLevelMixin":
+        """Plot the observed share of links against the predicted probability.
 
-        On the diagonal probabilities are what they say. Popularity has no probabilities.
+        Parameters
+        ----------
+        compare_with : Metrics, dict of str to Metrics or None, default None
+            Other metrics to compare with.
+
+        Returns
+        -------
+        altair.Chart
+            One point per bin with its standard error, on square-root scales. Calibrated
+            probabilities are on the diagonal. The baseline has no probabilities.
+
+        Examples
+        --------
+        >>> metrics = plait.evaluate(plait.fit(model, train, **quick), "visits", test)
+        >>> chart = metrics.plot.calibration()
         """
-        return wrapped(evaluation_charts.calibration(self.metrics, beside))
+        return wrapped(evaluation_charts.calibration(self.metrics, compare_with))
 
-    def roc(self, beside: Beside = None) -> "altair.TopLevelMixin":
-        """The ROC curve, with a band of one standard error; the diagonal is guessing."""
-        return wrapped(evaluation_charts.roc(self.metrics, beside))
+    def roc(self, compare_with: OtherMetrics = None) -> "altair.TopLevelMixin":
+        """Plot the ROC curve.
 
-    def precision_recall(self, beside: Beside = None) -> "altair.TopLevelMixin":
-        """Precision by recall, with a band of one standard error; the level line is guessing."""
-        return wrapped(evaluation_charts.precision_recall(self.metrics, beside))
+        Parameters
+        ----------
+        compare_with : Metrics, dict of str to Metrics or None, default None
+            Other metrics to compare with.
+
+        Returns
+        -------
+        altair.Chart
+            The curve with a band of one standard error. The diagonal is random guessing.
+
+        Examples
+        --------
+        >>> metrics = plait.evaluate(plait.fit(model, train, **quick), "visits", test)
+        >>> chart = metrics.plot.roc()
+        """
+        return wrapped(evaluation_charts.roc(self.metrics, compare_with))
+
+    def precision_recall(self, compare_with: OtherMetrics = None) -> "altair.TopLevelMixin":
+        """Plot precision by recall.
+
+        Parameters
+        ----------
+        compare_with : Metrics, dict of str to Metrics or None, default None
+            Other metrics to compare with.
+
+        Returns
+        -------
+        altair.Chart
+            The curve with a band of one standard error. The horizontal line is random guessing.
+
+        Examples
+        --------
+        >>> metrics = plait.evaluate(plait.fit(model, train, **quick), "visits", test)
+        >>> chart = metrics.plot.precision_recall()
+        """
+        return wrapped(evaluation_charts.precision_recall(self.metrics, compare_with))
 
 
 @dataclass(frozen=True)
-class ChoicePlot:
-    """The chart of a choice."""
+class GridSearchPlot:
+    """Charts of a grid search: ``search.plot.rank()``.
+
+    Attributes
+    ----------
+    rows : sequence of dict
+        Settings and their scores.
+    by : str
+        What the settings were compared by.
+
+    Examples
+    --------
+    >>> options = {"by": "elbo", "seeds": 1, "seed": 0, "max_iter": 5, "warmup": 0}
+    >>> search = plait.grid_search(model, {"visits": visits}, rank=[1, 2], **options)
+    >>> chart = search.plot.rank()
+    """
 
     rows: Sequence[Mapping[str, Any]]
     by: str
 
     def rank(self) -> "altair.TopLevelMixin":
-        """What every rank scored, with standard errors; a line for each of the other settings."""
+        """Plot the score of each rank.
+
+        Returns
+        -------
+        altair.Chart
+            The scores with standard errors; one line for each of the other settings.
+
+        Examples
+        --------
+        >>> options = {"by": "elbo", "seeds": 1, "seed": 0, "max_iter": 5, "warmup": 0}
+        >>> search = plait.grid_search(model, {"visits": visits}, rank=[1, 2], **options)
+        >>> chart = search.plot.rank()
+        """
         return wrapped(objective_charts.draw_ranks(objective_charts.compared(self.rows, self.by)))

@@ -1,8 +1,8 @@
-"""How charts look: colours that stand out from light pages and from dark ones, dashes and shapes beside them.
+"""Theme of charts: colours with contrast on light and dark pages, dashes and shapes.
 
-Text, axes and error bars have the ink of the page (`rendering.svg.INK`). A mark has one of the colours below, each of
-contrast 3 or more against white and against a dark page (after Okabe and Ito, safe for the
-colour-blind), and never says by its colour alone what it says.
+Text, axes and error bars have the ink of the page (`rendering.svg.INK`). Colours have a contrast of at least 3 against
+white and against a dark page (after Okabe and Ito, safe for colour-blind readers), and nothing is encoded by colour
+alone.
 """
 
 import math
@@ -20,12 +20,12 @@ COLOURS = (BLUE, VERMILION, GREEN, PURPLE, GREY)
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2])
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross")
 
-ROW = 17  # pixels of a row of a list
-NAME = 140  # pixels that a name may take; longer ones end in an ellipsis
-SMALL = 32  # letters of a line of small print
-LETTERS = 120  # of a name that a label is given: more than have room
-SIDE = 260  # pixels of a square chart
-FAINT = 0.12  # how much is left of a colour where nothing comes from data
+ROW_PIXELS = 17  # of a list
+NAME_PIXELS = 140  # longer names end in an ellipsis
+SMALL_PRINT_LETTERS = 32  # per line
+LABEL_LETTERS = 120  # of a name: more than are visible
+SIDE_PIXELS = 260  # of a square chart
+MIN_OPACITY = 0.12  # of a mark without data
 
 
 def finished(spec: Mapping[str, Any]) -> Spec:
@@ -82,14 +82,14 @@ def tips(**titles: str) -> list[Spec]:
 def heading(text: str, below: str = "", limit: int = 0) -> Spec:
     """The title of a panel; below: small print, in lines that stay in their panel also where letters are wide."""
     small: Spec = {"subtitle": _lines(below), "subtitleFontSize": 11} if below else {}
-    return {"text": text, "anchor": "start", "fontSize": 12, "limit": limit or NAME + SIDE, **small}
+    return {"text": text, "anchor": "start", "fontSize": 12, "limit": limit or NAME_PIXELS + SIDE_PIXELS, **small}
 
 
 def _lines(text: str) -> list[str]:
     """A list of things broken behind commas."""
     lines = [""]
     for part in re.split(r"(?<=,) ", text):
-        if lines[-1] and len(lines[-1]) + len(part) >= SMALL:
+        if lines[-1] and len(lines[-1]) + len(part) >= SMALL_PRINT_LETTERS:
             lines.append(part)
         else:
             lines[-1] = f"{lines[-1]} {part}".strip()
@@ -103,12 +103,12 @@ def called(row: Mapping[str, Any], column: str) -> str:
 
 def cut(name: str) -> str:
     """A name for a label: drawing measures it to the last letter, of which few are seen."""
-    return name if len(name) <= LETTERS else f"{name[:LETTERS]}…"
+    return name if len(name) <= LABEL_LETTERS else f"{name[:LABEL_LETTERS]}…"
 
 
 def names_beside(name: str = "name") -> Spec:
     """Names left of a list's rows, cut where they are long: axes would take equal names for one row."""
-    mark = {"type": "text", "align": "right", "baseline": "middle", "limit": NAME, "fontSize": 11, "color": INK}
+    mark = {"type": "text", "align": "right", "baseline": "middle", "limit": NAME_PIXELS, "fontSize": 11, "color": INK}
     return {"mark": mark, "encoding": {"x": {"value": -6}, "text": {"field": name, "type": "nominal"}}}
 
 
@@ -119,7 +119,7 @@ def series(names: Sequence[str], **symbol: Any) -> tuple[Spec, Spec, Spec]:
     def scale(looks: Sequence[Any]) -> Spec:
         return {"domain": some, "range": [looks[n % len(looks)] for n in range(len(some))]}
 
-    legend = {"title": None, "orient": "bottom", "direction": "vertical", "labelLimit": NAME + SIDE,
+    legend = {"title": None, "orient": "bottom", "direction": "vertical", "labelLimit": NAME_PIXELS + SIDE_PIXELS,
               "symbolStrokeWidth": 2, "symbolSize": 90, "symbolOpacity": 1, **symbol}  # fmt: skip
     own: Spec = {"field": "series", "type": "nominal", "legend": legend if len(some) > 1 else None}
     return own | {"scale": scale(COLOURS)}, own | {"scale": scale(DASHES)}, own | {"scale": scale(SHAPES)}

@@ -1,1 +1,1 @@
-"""What is shown: documents, and how text, HTML, Markdown and JSON write them. Nothing in here knows Plait."""
+"""Rendering of documents as text, HTML, Markdown and JSON; independent of the rest of Plait."""

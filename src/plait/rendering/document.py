@@ -1,9 +1,6 @@
-"""One form for all that Plait shows: headings, facts, tables, pictures and warnings, in order.
+"""Document model: headings, facts, tables, pictures and warnings, in order; and documents as JSON.
 
-Who finds something out puts it into a `Document`; `text` and `html` write it. Values
-are numbers and text as they were found: how a number looks is decided where it is written (`formatting`).
-
-Documents for programs: what JSON can hold.
+Values are numbers and text; `formatting` decides how a number looks.
 """
 
 import datetime
@@ -16,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence; quiet: in small print."""
+    """A sentence; `quiet`: in small print."""
 
     text: str
     quiet: bool = True
@@ -24,35 +21,34 @@ class Note:
 
 @dataclass(frozen=True)
 class Warn:
-    """Something to be looked at."""
+    """A warning."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Code:
-    """Text as it is, in letters of one width: a model, a command."""
+    """Monospaced text: a model, a command."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and values, a line each; a name may be there twice, a value may have several lines."""
+    """Names and values, one per line; names may repeat, values may have several lines."""
 
     pairs: Sequence[tuple[str, Any]]
 
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> "Facts":
-        """The entries of a mapping."""
         return cls(tuple(named.items()))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Headings and rows; the first `left` columns are words and stand left. title above it, note in small print below.
+    """Headings and rows; the first `left` columns are text, aligned left. `title` above, `note` in small print below.
 
-    more: how many rows there are besides those shown. behind: for every row a line that opens more about it; or none.
+    `more`: number of further rows. `behind`: details of every row, or empty.
     """
 
     columns: Sequence[str]
@@ -66,7 +62,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart as Vega-Lite has it, made when it is drawn; alt: what is to be seen, in words."""
+    """A Vega-Lite chart, made on use; `alt`: alternative text."""
 
     chart: Callable[[], Mapping[str, Any]]
     alt: str
@@ -76,7 +72,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks behind a line that opens them; on paper and in a terminal they are open."""
+    """Blocks behind a summary line; open on paper and in a terminal."""
 
     summary: str
     blocks: "Sequence[Block]"
@@ -84,10 +80,7 @@ class Details:
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading. name: what a link to it is called, from the title where it is not given.
-
-    address: the page that the heading leads to.
-    """
+    """Blocks under a heading. `name`: anchor, by default from the title; `address`: link of the heading."""
 
     title: str
     blocks: "Sequence[Block]"
@@ -97,7 +90,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Cards:
-    """Sections of one kind, side by side where there is room."""
+    """Sections of one kind, side by side where possible."""
 
     sections: Sequence[Section]
 
@@ -107,17 +100,14 @@ Block = Note | Warn | Code | Facts | Table | Picture | Details | Section | Cards
 
 @dataclass(frozen=True)
 class Document:
-    """What is shown, and the same for programs.
-
-    data: what JSON gives; where it is left out, JSON gives the blocks.
-    """
+    """Content for people and for programs. `data`: content of the JSON; by default the blocks."""
 
     title: str
     blocks: Sequence[Block]
     data: Any = field(default=None, compare=False)
 
     def every(self, kind: type) -> Iterator[Any]:
-        """The blocks of a kind, however deep, in order."""
+        """Blocks of a kind at any depth, in order."""
         return _every(self.blocks, kind)
 
 
@@ -129,19 +119,19 @@ def _every(blocks: Sequence[Any], kind: type) -> Iterator[Any]:
             yield from _every(getattr(block, inside, ()), kind)
 
 
-# --- values of facts and tables that are more than a number or text
+# --- values of facts and tables other than numbers and text
 
 
 @dataclass(frozen=True)
 class Share:
-    """A fraction of 1: a percentage, and where there is room a bar."""
+    """A fraction of 1: a percentage, in HTML with a bar."""
 
     fraction: float
 
 
 @dataclass(frozen=True)
 class Ref:
-    """Text that leads to another page; elsewhere it is the text."""
+    """Text that links to another page; elsewhere plain."""
 
     text: str
     address: str
@@ -149,7 +139,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Action:
-    """Something that a page can be asked to do, a button; elsewhere its text. fields: what is sent there with it."""
+    """A button of a page; elsewhere its text. `fields`: posted with it."""
 
     text: str
     address: str
@@ -158,25 +148,25 @@ class Action:
 
 @dataclass(frozen=True)
 class Several:
-    """Values of one place, one after the other."""
+    """Values of one cell."""
 
     values: Sequence[Any]
 
 
 @dataclass(frozen=True)
 class Faint:
-    """A value that counts for little: thinner where colours are, the same elsewhere."""
+    """A value of little weight: faded where there are colours."""
 
     value: Any
 
 
 def render_json(document: Document) -> str:
-    """One JSON text: the document's data, or its blocks where it has none."""
+    """JSON of the document's data, or of its blocks."""
     return dump_json(document.data if document.data is not None else describe(document))
 
 
 def dump_json(value: Any) -> str:
-    """JSON that every reader takes; what is not finite is null, dates and times are text."""
+    """Strict JSON; NaN and infinity are null, dates and times text."""
     return json.dumps(to_jsonable(value), ensure_ascii=False, indent=2, allow_nan=False)
 
 
@@ -206,7 +196,6 @@ def _described(value: Any) -> Any:
 
 
 def to_jsonable(value: Any) -> Any:
-    """A value as JSON knows it."""
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(one) for key, one in value.items()}
     if isinstance(value, (str, bool, type(None), int)):

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Number formats for people."""
 
 import math
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 
 
 def without_controls(text: str) -> str:
-    """Return text in which characters that steer a terminal are visible."""
+    """Return text with visible control characters."""
     return text.translate(CONTROLS)
 
 
 def write(value: Any) -> str:
-    """A value by itself: 12,345 and 0.1235; anything else as text."""
+    """A single value: 12,345 and 0.1235; anything else as text."""
     match value:
         case Share(fraction):
             return percent(fraction)
@@ -35,7 +35,7 @@ def write(value: Any) -> str:
 
 
 def align(values: Sequence[Any]) -> list[str]:
-    """The cells of a column: numbers with the same decimals, so that points stand below each other; text as it is."""
+    """Cells of a column: numbers with equal decimals; text unchanged."""
     bare = [value.value if isinstance(value, Faint) else value for value in values]
     numbers = [float(value) for value in bare if is_fraction(value) and math.isfinite(value)]
     most = max(map(abs, numbers), default=0.0)
@@ -49,24 +49,34 @@ def is_fraction(value: Any) -> bool:
 
 
 def _with(value: float, decimals: int) -> str:
-    if 0 < abs(value) < 0.5 * 10**-decimals:  # neither 0 nor worth a wide column
+    if 0 < abs(value) < 0.5 * 10**-decimals:  # not 0, but too small for a wide column
         return f"{value:.0e}"
     return f"{value:,.{decimals}f}"
 
 
 def percent(fraction: float) -> str:
-    """A share as people say it."""
+    """A share as a percentage."""
     if fraction < 0:
         return f"-{percent(-fraction)}"
     if 0.0 < fraction < 0.0005:
-        return "under 0.1 %"
+        return "<0.1 %"
     if 0.995 < fraction < 1.0 - 1e-9:
-        return "over 99 %"
+        return ">99 %"
     return f"{100 * fraction:.0f} %" if fraction == 0 or fraction > 0.0949 else f"{100 * fraction:.1f} %"
 
 
+def objective_word(method: str) -> str:
+    """The objective of a method: the ELBO of VB, the log-likelihood of EM, the log joint density of MAP."""
+    return {"vb": "ELBO", "em": "log-likelihood", "map": "log joint density"}.get(method, "objective")
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: ``1 table``, ``2 tables``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def significant(value: float) -> str:
-    """A number by itself: six digits, large ones in full."""
+    """A single number: six digits, large ones in full."""
     return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 
@@ -80,7 +90,7 @@ def write_bytes(count: float) -> str:
 
 
 def write_seconds(seconds: float) -> str:
-    """A time in words, with two digits or so: it was measured once."""
+    """A time in words, with about two digits."""
     if seconds < 1:
         return f"{1000 * seconds:.{1 if seconds < 0.01 else 0}f} ms"
     if seconds < 120:

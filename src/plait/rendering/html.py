@@ -1,13 +1,10 @@
-"""Documents as HTML: no script, all text escaped (names come from data), light as well as dark.
+"""Documents as HTML: escaped, without scripts, for light and dark themes; and whole pages in one file.
 
-A notebook's page has its own rules of style, so there every element carries its look (`NOTEBOOK`); a page of ours has a
-stylesheet (`PAGE`), in which the same elements have classes.
+In notebooks, which have styles of their own, every element has inline styles (`NOTEBOOK`); pages have a stylesheet and
+classes (`PAGE`).
 
-A document as one file of HTML.
-
-It asks for no other file, and has a Content-Security-Policy that allows none. Without scripts it is complete; an
-interactive one has tables that can be sorted and charts that answer to the pointer, by scripts inside of the file that
-the policy knows by their hashes.
+A page loads nothing, and its Content-Security-Policy allows nothing. It is complete without scripts; an interactive one
+has sortable tables and charts, by inline scripts that the policy allows by hash.
 """
 
 import base64
@@ -66,9 +63,9 @@ STYLES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Look:
-    """How elements say what they look like, and how deep the first heading is.
+    """Styles of elements, and the level of the first heading.
 
-    longest: characters of a cell or a heading before it is cut: a name may be of any length.
+    `longest`: characters of a cell or a heading before it is cut.
     """
 
     inline: bool
@@ -77,13 +74,13 @@ class Look:
     longest: int | None = None
 
     def of(self, kind: str) -> str:
-        """The attribute of an element of this kind."""
+        """Attribute of an element of this kind."""
         if not self.inline:
             return f' class="{kind}"'
         return f' style="{STYLES[kind]}"' if STYLES[kind] else ""
 
     def words(self, text: str) -> str:
-        """A text in which nothing is markup."""
+        """Escaped text."""
         return escape(text if self.longest is None or len(text) <= self.longest else f"{text[: self.longest]}…")
 
 
@@ -98,7 +95,7 @@ def render(document: Document, look: Look = NOTEBOOK) -> str:
 
 
 def write_blocks(blocks: Iterable[Block], look: Look = PAGE) -> str:
-    """Blocks one below the other."""
+    """Blocks in order."""
     return "".join(_block(block, look) for block in blocks)
 
 
@@ -135,13 +132,13 @@ def _deeper(look: Look) -> Look:
 
 
 def anchor(title: str) -> str:
-    """What a link to a section of this title is called."""
+    """Anchor of a section title."""
     return quote("-".join(title.lower().split()), safe="-")
 
 
 def _section(section: Section, look: Look) -> str:
     inner = f"{_heading(section.title, look, section.address)}{write_blocks(section.blocks, _deeper(look))}"
-    # Deeper ones may have the same title many times.
+    # Titles of deeper sections may repeat.
     own = section.name or (anchor(section.title) if look.level == PAGE.level else "")
     return f"<div>{inner}</div>" if look.inline else f"<section{_named(own)}>{inner}</section>"
 
@@ -155,10 +152,14 @@ def _card(section: Section, look: Look) -> str:
     return f"<article{look.of('card')}{_named(section.name)}>{inner}</article>"
 
 
+def _row_name(name: str, look: Look) -> str:
+    """The heading of a row; a cell where it has none: an empty heading says nothing to a screen reader."""
+    return f'<th scope="row"{look.of("name")}>{escape(name)}</th>' if name else "<td></td>"
+
+
 def _facts(pairs: Sequence[tuple[str, Any]], look: Look) -> str:
     lines = "".join(
-        f'<tr><th scope="row"{look.of("name")}>{escape(name)}</th><td{look.of("left")}>{_value(value, look)}</td></tr>'
-        for name, value in pairs
+        f"<tr>{_row_name(name, look)}<td{look.of('left')}>{_value(value, look)}</td></tr>" for name, value in pairs
     )
     return f"<table{look.of('table')}><tbody>{lines}</tbody></table>"
 
@@ -180,8 +181,8 @@ def _table(table: Table, look: Look) -> str:
 
 
 def _row(cells: Sequence[str], side: Sequence[str], behind: "Sequence[Details]", look: Look) -> str:
-    """A row, and below it what is behind it."""
-    # Names may be written from right to left.
+    """A row, and its details below."""
+    # Names may be right-to-left.
     ways = ["" if look.inline or cell.isascii() else ' dir="auto"' for cell in cells]
     row = f"<tr>{''.join(f'<td{side[n]}{ways[n]}>{cell}</td>' for n, cell in enumerate(cells))}</tr>"
     if not behind:
@@ -190,7 +191,7 @@ def _row(cells: Sequence[str], side: Sequence[str], behind: "Sequence[Details]",
 
 
 def _scrolled(grid: str, table: Table, look: Look) -> str:
-    """A table that is wider than the page moves by itself, by keys too."""
+    """A wide table scrolls by itself, also by keyboard."""
     name = table.title or f"Table: {', '.join(filter(None, table.columns))}"
     return f'<div class="wide" tabindex="0" role="group" aria-label="{look.words(name)}">{grid}</div>'
 
@@ -200,7 +201,7 @@ def _value(value: Any, look: Look) -> str:
 
 
 def _marked(value: Any, text: str, look: Look) -> str:
-    """A value as HTML; text: the same in words."""
+    """A value as HTML; `text`: the same as text."""
     match value:
         case Share(fraction):
             return _bar(fraction, look)
@@ -220,7 +221,7 @@ def _marked(value: Any, text: str, look: Look) -> str:
 
 
 def _button(action: Action) -> str:
-    """A form that is nothing but its button."""
+    """A form with only a button."""
     hidden = "".join(
         f'<input type="hidden" name="{escape(name)}" value="{escape(value)}"/>' for name, value in action.fields
     )
@@ -235,7 +236,7 @@ def _bar(fraction: float, look: Look) -> str:
     wide = 60.0 * min(max(fraction, 0.0), 1.0)
     if look.inline:
         return f'<span style="{STYLES["bar"]};width:{wide:.1f}px"></span> {escape(percent(fraction))}'
-    # Widths as attributes of a drawing: a strict Content-Security-Policy knows no style attributes.
+    # Widths as SVG attributes: a strict Content-Security-Policy forbids style attributes.
     drawing = f'<rect width="{wide:.1f}" height="9" fill="currentColor" opacity=".45"/>'
     return f'<svg class="bar" width="60" height="9" aria-hidden="true">{drawing}</svg> {escape(percent(fraction))}'
 
@@ -254,7 +255,7 @@ VEGA = "/* Vega, Vega-Lite, Vega-Embed: University of Washington Interactive Dat
 
 
 def write_page(document: Document, *, foot: str = "", interactive: bool = False) -> str:
-    """The whole page; foot: a sentence at its end. Needs jinja2, and vl-convert where there are pictures."""
+    """The whole page; `foot`: a sentence at its end. Needs jinja2, and vl-convert for pictures."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -265,7 +266,7 @@ def write_page(document: Document, *, foot: str = "", interactive: bool = False)
         title=document.title,
         contents=[(block.name or anchor(block.title), block.title) for block in _sections(document)],
         style=Markup(_read("style.css")),
-        body=Markup(render(document, look)),  # which escapes by itself
+        body=Markup(render(document, look)),  # escaped by `render`
         foot=foot,
         policy=_policy(scripts),
         scripts=[Markup(script) for script in scripts],
@@ -281,7 +282,7 @@ def _read(name: str) -> str:
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """Nothing is loaded, and nothing runs but these scripts; drawings carry their own styles."""
+    """Policy that loads nothing and runs only these scripts; drawings carry their own styles."""
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     known = f"; script-src {allowed}" if allowed else ""
@@ -295,7 +296,7 @@ def _scripts(pictures: bool) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _vega() -> str:
-    """Vega with all that it needs, as a script."""
+    """Vega with its dependencies, as a script."""
     import vl_convert
 
     return VEGA + str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace(
@@ -304,13 +305,13 @@ def _vega() -> str:
 
 
 def _with_specification(picture: Picture) -> str | None:
-    """The drawing, and behind it what a script draws it from."""
+    """The drawing, followed by its specification for the script."""
     svg = drawn(picture)
     if svg is None:
         return None
     chart = json.dumps({**picture.chart(), "description": picture.alt}, ensure_ascii=False).replace(
         f'"{INK}"', '"currentColor"'
     )
-    # A script of data is not run, but it ends where a name says so.
+    # A data script is not run, but a name could contain its end tag.
     safe = chart.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return f'{svg}<script type="application/json" class="spec">{safe}</script>'

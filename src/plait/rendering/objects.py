@@ -1,30 +1,23 @@
-"""Documents of Plait's own objects, for notebooks.
-
-What an object shows of itself is asked of its public attributes only, so this file imports nothing of Plait.
-"""
+"""Documents of Plait's objects, for notebooks, from their public attributes only."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from plait.rendering.document import Block, Code, Document, Facts, Picture, Table
-from plait.rendering.formatting import write, write_shape, write_sizes
-
-BOUNDS = {"vb": "evidence bound", "em": "log-likelihood", "map": "log joint density"}
+from plait.rendering.formatting import objective_word, write, write_shape, write_sizes
 
 
 def describe_fit(fit: Any, pictures: Sequence[Picture] = ()) -> Document:
     """A `plait.Fit`: the model, how the fit went, its factors, and pictures of it."""
     seconds = sum(record.seconds for record in fit.history)
-    shown = (
-        "the first, which saw the data as they are" if fit.settings.get("bootstrap") else "the one with the best bound"
-    )
+    shown = "the first one, which has unweighted links" if fit.settings.get("bootstrap") else "the best one"
     about = {
         "method": fit.method,
-        **({"members": f"{len(fit.members)}; shown is {shown}"} if len(fit.members) > 1 else {}),
+        **({"members": f"{len(fit.members)}; below is {shown}"} if len(fit.members) > 1 else {}),
         "rank": write_sizes(fit.rank),
         "entities": write_sizes({axis: len(fit.entities[axis]) for axis in fit.model.axes}),
         "known links": write_sizes({name: len(known) for name, known in fit.known.items()}),
-        BOUNDS.get(fit.method, "bound"): fit.objective,
+        objective_word(fit.method): fit.objective,
         "sweeps": f"{max(fit.history[-1].sweep, 0):,} in {seconds:,.2f} s",
         "stopped": str(fit.stop),
         "seed": str(fit.seed),
@@ -78,17 +71,17 @@ def describe_posterior(posterior: Any) -> Document:
     points = not sd.any()
     about = {
         "shape": write_shape(mean.shape, "one number"),
-        "kind": "points, known exactly" if points else "independent Gammas",
+        "kind": "point estimates" if points else "independent Gammas",
         "mean": _range(mean),
         **({} if points else {"sd": _range(sd)}),
     }
     if posterior.pairs is not None:
-        about["rows"] = f"{len(posterior.pairs):,} pairs, then one for all others of each first entity"
+        about["rows"] = f"{len(posterior.pairs):,} pairs, and one row per first entity for all other pairs"
     return Document(f"Posterior[{', '.join(posterior.indices)}]", (Facts.of(about), *_corner(posterior, points)))
 
 
 def _range(array: Any) -> str:
-    return f"{write(array.min())} to {write(array.max())}, on average {write(array.mean())}"
+    return f"{write(array.min())} to {write(array.max())}, mean {write(array.mean())}"
 
 
 def _corner(posterior: Any, points: bool, most: int = 6) -> list[Block]:
@@ -136,13 +129,13 @@ def _some(labels: Any, most: int = 4) -> str:
 
 
 def _diagonal(name: str, relation: Any) -> str:
-    return f"diagonal of {name}: {relation.self_links}" if relation.self_links else ""
+    return f"self-links of {name}: {relation.self_links}" if relation.self_links else ""
 
 
 def _weight(name: str, relation: Any) -> str:
-    return f"weight of {name}: auto, 1 here" if relation.open_weight else ""
+    return f"weight of {name}: auto" if relation.open_weight else ""
 
 
 def _unseen(name: str, relation: Any) -> str:
     few = [f"{count:,} {index}" for index, count in relation.n_unseen.items() if count]
-    return f"unseen in {name}: {', '.join(few)}" if few else ""
+    return f"without links in {name}: {', '.join(few)}" if few else ""

@@ -1,4 +1,4 @@
-"""Pictures as SVG, drawn without a browser: text, lines and axes have the colour of the page they stand in."""
+"""Charts as SVG, drawn without a browser, in the colours of the page."""
 
 import os
 import re
@@ -8,11 +8,11 @@ from typing import Any
 
 from plait.rendering.document import Picture
 
-INK = "#101112"  # stands for the page's own colour until a chart is drawn
+INK = "#101112"  # placeholder of the page's own colour
 
-# A drawing is laid out with the widths of Arial's letters: fonts that have the same, and room for those that have not.
+# Layout uses the letter widths of Arial: fonts of equal width, and space for others.
 FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
-ROOM = {"left": 14, "right": 14, "top": 5, "bottom": 5}
+PADDING = {"left": 14, "right": 14, "top": 5, "bottom": 5}
 
 AXES: Mapping[str, Any] = {
     "labelColor": INK, "titleColor": INK, "domainColor": INK, "tickColor": INK, "gridColor": INK, "gridOpacity": 0.12,
@@ -20,12 +20,12 @@ AXES: Mapping[str, Any] = {
     "titlePadding": 10,
 }  # fmt: skip
 
-# What all charts have in common. Marks have colours that stand out from light pages and from dark ones.
+# Common configuration of charts. Colours of marks have contrast on light and dark pages.
 CONFIG: Mapping[str, Any] = {
     "background": "transparent",
     "aria": False,  # a picture has one name, its words; names of marks would repeat data
     "font": FONT,
-    "padding": ROOM,
+    "padding": PADDING,
     "view": {"stroke": None},
     "axis": AXES,
     "header": {"labelColor": INK, "titleColor": INK},
@@ -42,7 +42,7 @@ _HOME = os.getpid()  # a process that is forked from this one waits for ever for
 
 
 def drawn(picture: Picture) -> str | None:
-    """The picture as an SVG element; None where the packages that draw are not installed, or cannot work."""
+    """The picture as an SVG element; None if the packages are not installed, or cannot work."""
     if os.getpid() != _HOME:
         return None
     try:
@@ -54,12 +54,12 @@ def drawn(picture: Picture) -> str | None:
 
 
 def inline(svg: str, alt: str) -> str:
-    """A drawing as an element of a page: in the ink of the page, under its name. Nothing changes if done again."""
+    """A drawing as an element of a page, in its ink and with an accessible name; idempotent."""
     return _named(_TAG.sub(_tidied, _STYLE.sub("", svg[svg.index("<svg") :])), alt)
 
 
 def _drawable(value: Any) -> Any:
-    """A chart without characters that no drawing can have: a NUL ends the whole process."""
+    """A chart without characters that SVG forbids: a NUL ends the whole process."""
     if isinstance(value, str):
         return _CONTROL.sub("\ufffd", value)
     if isinstance(value, Mapping):
@@ -69,7 +69,7 @@ def _drawable(value: Any) -> Any:
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # not in XML
 
-# Text between tags is data, in which `<` is written as `&lt;`; only tags are touched.
+# Text between tags is escaped data; only tags are changed.
 _TAG = re.compile(r"<[^<>]*>")
 _STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)  # what a drawing looks like on its own
 _USELESS = re.compile(
@@ -83,14 +83,14 @@ _FINE = re.compile(r"(\d\.\d\d)\d+")  # digits of a number beyond a hundredth of
 
 
 def _tidied(tag: re.Match[str]) -> str:
-    """A tag in the colour of the page, without what says nothing: half of a drawing is that."""
+    """A tag in the colour of the page, without redundant attributes, half of a drawing."""
     if _NOTHING.fullmatch(tag[0]):
         return ""
     return _FINE.sub(r"\1", _USELESS.sub("", tag[0])).replace(f'"{INK}"', '"currentColor"')
 
 
 def _named(svg: str, alt: str) -> str:
-    """The drawing as one thing with a name, for those who do not see it."""
+    """The drawing with an accessible name."""
     return svg.replace(
         "<svg ", f'<svg role="img" aria-label="{escape(alt)}" font-family="{FONT}" overflow="visible" ', 1
     )

@@ -1,10 +1,8 @@
-"""Documents on a terminal.
+"""Documents as text for terminals and pipes, and as Markdown.
 
-On a terminal tables have its colours (NO_COLOR and TERM=dumb are respected) and its width: in a narrow one words go
-below each other, in a very narrow one every row becomes a paragraph; a number is never cut. In a pipe tables are plain
-and as wide as they need to be.
-
-Documents as Markdown, for pages of documentation.
+On a terminal tables have its colours (NO_COLOR and TERM=dumb are respected) and its width: in a narrow one text wraps,
+in a very narrow one every row becomes a paragraph; numbers are never cut. In a pipe tables are plain and as wide as
+needed.
 """
 
 import os
@@ -21,7 +19,7 @@ from plait.tuning import TUNING
 if TYPE_CHECKING:
     from rich.console import Console
 
-TEXT_WIDTH = 12  # columns of text that are wider may be folded
+TEXT_WIDTH = 12  # wider columns of text may wrap
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -35,7 +33,7 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def render(document: Document) -> str:
-    """The document as a pipe has it: plain, as wide as it needs to be."""
+    """The document as in a pipe: plain, as wide as needed."""
     from io import StringIO
 
     from rich.console import Console
@@ -54,7 +52,7 @@ def render(document: Document) -> str:
 
 
 def show(document: Document, there: "Console | None" = None) -> None:
-    """Print the document; blocks of several lines have an empty line between them."""
+    """Print the document, with an empty line between blocks of several lines."""
     on = there or console()
     if document.title:
         _line(on, document.title)
@@ -89,12 +87,12 @@ def _block(on: "Console", block: Any) -> None:
 
 
 def _line(on: "Console", text: str, style: str | None = None) -> None:
-    """Print text as it is: brackets are no markup, long lines are not cut."""
+    """Print text without markup or wrapping."""
     on.print(without_controls(text), style=style, markup=False, soft_wrap=True)
 
 
 def _facts(on: "Console", pairs: Sequence[tuple[str, Any]]) -> None:
-    """Print names and what they are, aligned; the lines of a value below each other."""
+    """Print names and values, aligned."""
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
         first, *more = write(value).split("\n")
@@ -134,7 +132,7 @@ def _table(on: "Console", table: Table) -> None:
 def _fit(
     headings: Sequence[str], columns: Sequence[Sequence[str]], left: int, room: int
 ) -> tuple[int, list[int] | None]:
-    """The gap between columns and their widths, the widest folded first; None where not even that has room."""
+    """Gap between columns and their widths, the widest wrapped first; None where they do not fit."""
     from rich.cells import cell_len
 
     widest = [max(map(cell_len, cells), default=0) for cells in columns]
@@ -156,7 +154,7 @@ def _fit(
 
 
 def _paragraphs(on: "Console", headings: Sequence[str], columns: Sequence[Sequence[str]], left: int) -> None:
-    """Print every row as a paragraph: its names first, then its numbers, each with its heading."""
+    """Print every row as a paragraph: its names, then its numbers with headings."""
     from rich.cells import cell_len
 
     for cells in zip(*columns):
@@ -171,7 +169,7 @@ def _paragraphs(on: "Console", headings: Sequence[str], columns: Sequence[Sequen
 
 
 def render_markdown(document: Document, level: int = 1) -> str:
-    """The document, its title a heading of this level."""
+    """The document with a title of this heading level."""
     return _join(
         [f"{'#' * level} {_text(document.title)}" if document.title else "", *_all(document.blocks, level + 1)]
     )
@@ -218,7 +216,7 @@ def _markdown_block(block: Any, level: int) -> str:
 
 
 def _text(text: str) -> str:
-    """Text in which nothing is markup."""
+    """Escaped text."""
     return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", text).replace("\n", " ")
 
 

@@ -1,1 +1,1 @@
-"""What is found out of data and runs, as documents."""
+"""Reports: data summary, cost estimate, run summary, and the report file."""

@@ -1,4 +1,4 @@
-"""What was understood of the data: sizes, links, zeros, missing cells, values, and entities that stand alone."""
+"""Data summary: sizes, links, zeros, missing cells, values, and entities in a single relation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from plait.rendering.formatting import write_shape
 
 
 def relations_table(data: "Data") -> Table:
-    """A line for each relation."""
+    """One row per relation."""
     rows = [
         [
             name,
@@ -31,7 +31,7 @@ def relations_table(data: "Data") -> Table:
 
 
 def diagonals(data: "Data") -> dict[str, str]:
-    """What became of the diagonal of each relation that has one, in words."""
+    """Observation of self-links, by relation, in words."""
     return {
         name: DIAGONAL_WORDS[relation.self_links] for name, relation in data.relations.items() if relation.self_links
     }
@@ -39,7 +39,7 @@ def diagonals(data: "Data") -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ValueSummary:
-    """The values of a relation's links: least, median, mean and most; and how many are 1."""
+    """Values of a relation's links: minimum, median, mean and maximum; and the number of ones."""
 
     least: float
     median: float
@@ -49,7 +49,7 @@ class ValueSummary:
 
     @classmethod
     def of(cls, relation: "BoundRelation") -> "ValueSummary | None":
-        """None where there are no links."""
+        """None without links."""
         x = relation.values
         if len(x) == 0:
             return None
@@ -57,7 +57,7 @@ class ValueSummary:
 
 
 def alone(data: "Data") -> dict[str, dict[str, int]]:
-    """By axis: how many entities have links in one relation only, by relation, and how many in none (under "")."""
+    """Number of entities with links in one relation only, by axis and relation, and without any (under "")."""
     found: dict[str, dict[str, int]] = {}
     for axis in data.model.axes:
         seen = {name: np.zeros(len(data.entities[axis]), bool) for name in data.relations}
@@ -73,7 +73,7 @@ def alone(data: "Data") -> dict[str, dict[str, int]]:
 
 
 def warnings_about(data: "Data", traps: Sequence["WarningMessage"]) -> list[str]:
-    """What a person should look at before fitting; traps: the warnings of the library."""
+    """Warnings before a fit; `traps`: those of the library."""
     found = [str(trap.message) for trap in traps]
     kinds = {trap.category for trap in traps}
     for name, relation in data.relations.items():
@@ -82,9 +82,9 @@ def warnings_about(data: "Data", traps: Sequence["WarningMessage"]) -> list[str]
         if doubt := relation.likelihood.doubt(relation.values):
             found.append(f"{name} has {doubt}")
         if relation.observed_zeros == 0 and NoZerosWarning not in kinds:
-            found.append(f"{name} has no observed zeros: nothing says which links are improbable.")
+            found.append(f"{name} has no observed zeros, so every link becomes probable.")
     if len(data.relations) > 1:
-        found += [f"{name} shares no factor with another relation: it is fitted by itself." for name in _lone(data)]
+        found += [f"{name} shares no factor with another relation, so it is fitted separately." for name in _lone(data)]
     return found
 
 
@@ -95,7 +95,7 @@ def _lone(data: "Data") -> list[str]:
 
 
 def as_document(data: "Data", warnings: Sequence[str]) -> dict[str, Any]:
-    """All of it as data, warnings included."""
+    """The summary as data, with warnings."""
     relations: Mapping[str, BoundRelation] = data.relations
     return {
         "axes": {axis: len(data.entities[axis]) for axis in data.model.axes},

@@ -1,6 +1,5 @@
-"""What a fit will cost: bytes at its peak by adding up, seconds of a sweep by measuring.
-
-What was understood of data and options before a fit, as a document.
+"""Cost estimate of a fit: peak memory by summation, time of a sweep by measurement; and the document of
+`plait check`.
 """
 
 import time
@@ -13,7 +12,7 @@ import numpy as np
 from plait.data.bound import Data
 from plait.data.sparse.sorting import is_uniform
 from plait.executors.dask_cost import Watched
-from plait.fitting.prepare import ARRAYS, Task, arrays_held
+from plait.fitting.prepare import PEAK_ARRAYS, Task, arrays_held
 from plait.inference.initialisation import begin_vb
 from plait.inference.problem import Problem
 from plait.inference.steps import sweep_once
@@ -21,15 +20,14 @@ from plait.machine import resident
 from plait.rendering.document import Block, Code, Document, Facts, Note, Table
 from plait.rendering.formatting import write_bytes, write_seconds
 from plait.report.data_summary import ValueSummary, alone, as_document, diagonals, relations_table
-from plait.report.run_summary import rank_words, weight_words
+from plait.report.run_summary import found_words, rank_words
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes that a fit holds at its peak, by what for; seconds of the second sweep, None if it was not measured.
+    """Bytes of a fit at its peak, by purpose; seconds of the second sweep, None if not measured.
 
-    peak: of the whole process that fits, Python and libraries and the reading of files included; None where the system
-    does not say.
+    `peak`: of the whole process, with Python, libraries and the reading of files; None where the system does not say.
     """
 
     data: int
@@ -41,7 +39,7 @@ class Cost:
 
     @classmethod
     def of(cls, task: "Task", *, measure: bool) -> "Cost":
-        """Memory by adding up, time by measuring: the first sweep compiles, the second one counts."""
+        """Sum up memory; measure the second sweep, since the first one compiles."""
         problem, data = _warmed_up(task), task.data
         plans = [relation.plan for relation in problem.relations if relation.plan is not None]
         buffers = [plan.buffer_bytes(number) for plan in plans for number in range(len(plan.passes))]
@@ -49,18 +47,17 @@ class Cost:
         trees = _trees(problem, data)
         seconds = _seconds(problem) if measure else None
         work = 0 if seconds is not None else max(buffers, default=0)
-        more = arrays_held(problem.method, task.loop.accelerate) - ARRAYS
+        more = arrays_held(problem.method, task.loop.accelerate) - PEAK_ARRAYS
         again = more * _sizes(problem, problem.free)
         peak = _peak(work + again)
-        return cls(held, trees, ARRAYS * factors + again, max(buffers, default=0), peak, seconds)
+        return cls(held, trees, PEAK_ARRAYS * factors + again, max(buffers, default=0), peak, seconds)
 
     @property
     def total(self) -> int:
-        """All bytes but those of Python, libraries and files being read."""
+        """All bytes without Python, libraries and files being read."""
         return self.data + self.trees + self.factors + self.buffers
 
     def as_document(self) -> dict[str, Any]:
-        """The cost as data."""
         return {
             "memory_bytes": {
                 "data": self.data, "trees": self.trees, "factors": self.factors, "buffers": self.buffers,
@@ -72,7 +69,7 @@ class Cost:
 
 
 def _warmed_up(task: "Task") -> "Problem":
-    """The problem of the fit's own sweeps, which cost more than those of a warm-up."""
+    """Problem after the warm-up, whose sweeps cost more."""
     return begin_vb(task.problem, np.dtype(task.loop.dtype)) if task.loop.warm_up else task.problem
 
 
@@ -82,12 +79,12 @@ def _sizes(problem: "Problem", names: Iterable[str]) -> int:
 
 
 def _held(data: "Data") -> int:
-    """Bytes of bound data at rest; what several hold is counted once."""
+    """Bytes of bound data; shared arrays count once."""
     return _bytes(_arrays(data))
 
 
 def _trees(problem: "Problem", data: "Data") -> int:
-    """Bytes that the trees hold besides what they share with the data."""
+    """Bytes of trees that are not shared with the data."""
     relations = problem.relations
     trees = [tree for r in relations for tree in (*(r.counts.trees if r.counts else ()), *r.tables)]
     arrays = [array for tree in trees for array in tree.arrays]
@@ -104,12 +101,12 @@ def _arrays(data: "Data") -> list[Any]:
 
 
 def _bytes(arrays: list[Any]) -> int:
-    """Bytes of some arrays, each counted once; one number seen many times is one."""
+    """Bytes of arrays, each counted once; broadcast numbers count once."""
     return sum({id(a): a.itemsize if is_uniform(a) else a.nbytes for a in arrays}.values())
 
 
 def _peak(more: int) -> int | None:
-    """The most that a fit will hold: what reading took, or what is held now and more."""
+    """Larger of the memory used for reading and of present memory plus `more`."""
     found = resident()
     return None if found is None else max(found[1], found[0] + more)
 
@@ -128,7 +125,7 @@ def _seconds(problem: "Problem") -> float:
 def describe_check(
     task: Task, cost: Cost, warnings: Sequence[str], *, plan: bool, cluster: str = "", more: Mapping[str, Any] = {}
 ) -> Document:
-    """What was understood, and what a sweep will cost. cluster: the same on a cluster; more: that as data."""
+    """Data summary and cost of a sweep. `cluster`: cost on a cluster; `more`: that as data."""
     data, settings = task.data, task.origin.settings
     blocks: list[Block] = [Code(str(data.model)), relations_table(data), *_diagonals(data), *_values(data), _axes(data)]
     blocks.append(Facts.of(_lines(task, cost) | ({"cluster": cluster} if cluster else {})))
@@ -143,7 +140,7 @@ def describe_check(
 def _diagonals(data: Data) -> list[Block]:
     lines = []
     for name, words in diagonals(data).items():
-        lines.append(f"the diagonal of {name} is {words}")
+        lines.append(f"self-links of {name}: {words}")
         if dropped := data.relations[name].dropped_self_links:
             lines.append(f"self-links of {name}: {dropped:,} dropped")
     return [Note(line, quiet=False) for line in lines]
@@ -152,7 +149,7 @@ def _diagonals(data: Data) -> list[Block]:
 def _values(data: Data) -> list[Block]:
     found = {name: ValueSummary.of(relation) for name, relation in data.relations.items()}
     rows = [[name, v.least, v.median, v.mean, v.most, v.ones] for name, v in found.items() if v is not None]
-    return [Table(["values of links", "least", "median", "mean", "most", "ones"], rows)] if rows else []
+    return [Table(["values of links", "min", "median", "mean", "max", "ones"], rows)] if rows else []
 
 
 def _axes(data: Data) -> Table:
@@ -161,7 +158,7 @@ def _axes(data: Data) -> Table:
         only = ", ".join(f"{count:,} in {name}" for name, count in counts.items() if name and count)
         several = len(counts) > 1
         rows.append([axis, only or ("none" if several else "—"), len(data.entities[axis]), counts[""]])
-    return Table(["axis", "linked in one relation only", "entities", "without links"], rows, left=2)
+    return Table(["axis", "only in one relation", "entities", "without links"], rows, left=2)
 
 
 def _lines(task: Task, cost: Cost) -> dict[str, str]:
@@ -169,10 +166,10 @@ def _lines(task: Task, cost: Cost) -> dict[str, str]:
     listed = ", ".join(f"{name} {write_bytes(count)}" for name, count in parts.items())
     settings = task.origin.settings
     lines = {"rank": rank_words(settings["rank"], settings)} if "rank_by" in settings else {}
-    lines |= weight_words(settings)
+    lines |= found_words(settings)
     lines |= {"memory": f"about {write_bytes(cost.total)} while fitting: {listed}"}
     if cost.peak is not None:
-        lines["peak"] = f"about {write_bytes(cost.peak)} of memory for the whole of `plait fit`, with all that it loads"
+        lines["peak"] = f"about {write_bytes(cost.peak)} of memory for `plait fit` in total"
     if cost.seconds is not None:
         lines["time"] = _time(task, cost.seconds)
     return lines
@@ -181,7 +178,7 @@ def _lines(task: Task, cost: Cost) -> dict[str, str]:
 def _time(task: Task, seconds: float) -> str:
     sweeps, before = task.loop.max_iter, task.loop.warm_up
     return (
-        f"about {write_seconds(seconds)} a sweep (the second one was measured), "
-        f"at most {write_seconds((sweeps + before) * seconds)} for {sweeps:,} sweeps"
-        f"{f' and {before} of warm-up' if before else ''}"
+        f"about {write_seconds(seconds)} per sweep (measured), at most "
+        f"{write_seconds((sweeps + before) * seconds)} for {sweeps:,} "
+        f"sweeps{f' and {before} of warm-up' if before else ''}"
     )

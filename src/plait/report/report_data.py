@@ -1,13 +1,12 @@
-"""Entities as people read them.
-
-What a report is about.
-"""
+"""Content of a report: a fit, its run and its test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from plait.analysis.components.component_members import components
+from plait.analysis.explain.coupling import coupling
 from plait.analysis.titled_tables import beside, title_column
 from plait.result import Fit
 
@@ -18,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def called(row: Mapping[str, Any], column: str) -> str:
-    """The entity in a column of a row: its name, and its title beside it where it has one."""
+    """Entity in a column of a row: its name, followed by its title if it has one."""
     return beside(row[column], row.get(title_column(column)))
 
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """A fit, and what else is known of it.
+    """A fit with its run and test.
 
-    run: where it is saved, as the user wrote it; header: the manifest there; both empty where it was not saved.
-    metrics: of a test; test: what its file is called; leaks: what was warned of when it was measured.
+    `run`: path of the saved run; `header`: its manifest; both empty if it was not saved. `metrics`: of a test; `test`:
+    its file; `value`: its column of values, if named; `leaks`: warnings of its evaluation.
     """
 
     fit: Fit
@@ -36,19 +35,20 @@ class ReportData:
     metrics: "Metrics | None" = None
     test: str = ""
     leaks: tuple[str, ...] = ()
+    value: str | None = None
 
     @property
     def config(self) -> Mapping[str, Any] | None:
-        """The config file that the run was made from, as it is remembered."""
+        """Config file of the run, as stored."""
         found: Mapping[str, Any] | None = self.header.get("extra", {}).get("config")
         return found
 
     @cached_property
     def components(self) -> "pl.DataFrame":
-        """Who is in each component, found once for all sections."""
-        return self.fit.components()
+        """Entities of components, cached for all sections."""
+        return components(self.fit)
 
     @cached_property
     def coupling(self) -> "pl.DataFrame":
-        """What each relation gives to each component."""
-        return self.fit.coupling()
+        """Shares of relations in components, cached."""
+        return coupling(self.fit)

@@ -1,7 +1,4 @@
-"""All that is known of a run, as one document.
-
-A report on a run as one file of HTML.
-"""
+"""Report of a run as one document and one HTML file."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -26,10 +23,10 @@ SECTIONS: dict[str, tuple[str, Callable[[ReportData], Sequence[Block]]]] = {
     "links": ("Predicted links", predicted_links),
     "components": ("Components", cards),
     "sharing": ("Sharing", sharing),
-    "quality": ("Is it any good?", quality),
+    "quality": ("Evaluation", quality),
     "surprises": ("Surprises", surprises),
     "fit": ("The fit", course),
-    "reproduce": ("How to reproduce it", again),
+    "reproduce": ("Reproduce", again),
 }
 
 
@@ -39,7 +36,7 @@ def describe_whole(subject: ReportData) -> Document:
     return Document(f"Plait: {', '.join(subject.fit.model.relations)}", sections)
 
 
-FOOT = f"Made by plait {__version__}. This page is one file: it asks for nothing, and nothing leaves it."
+FOOT = f"Made by plait {__version__}. This page is one file. It loads no other files and sends no data."
 
 
 def report(
@@ -54,7 +51,7 @@ def report(
 
 
 def check_needed() -> None:
-    """Refuse where the packages that draw and write pages are not installed."""
+    """Refuse if the packages for charts and pages are not installed."""
     try:
         import jinja2  # noqa: F401
         import vl_convert  # noqa: F401
@@ -65,44 +62,44 @@ def check_needed() -> None:
 
 
 def check_place(path: str | PathLike[str], replace: bool) -> None:
-    """Refuse a file that is there already, unless it may be replaced, and names that can be none."""
+    """Refuse an existing file, unless it may be replaced, and invalid paths."""
     place = Path(path)
     if fault := path_fault(place):
         raise StorageError(
-            f"there can be no such file: {fault}.", location=FileLocation(fspath(path)), hint="Name another one."
+            f"this is not a valid path: {fault}.", location=FileLocation(fspath(path)), hint="Choose another name."
         )
     if place.is_dir():
         raise StorageError(
-            "this is a folder.", location=FileLocation(fspath(path)), hint="Name a file, report.html for example."
+            "this is a folder.", location=FileLocation(fspath(path)), hint="Choose a file, such as report.html."
         )
     if place.exists() and not replace:
         raise StorageError(
-            "this file is there already.",
+            "the file already exists.",
             location=FileLocation(fspath(path)),
-            hint="Name another one, or give `replace=True`.",
+            hint="Choose another name, or set `replace=True`.",
         )
 
 
 def tested_relation(fit: Fit, relation: str | None, *, given: bool) -> str | None:
-    """What a test is of; None where none is given. A model of one relation needs no name for it."""
+    """Relation of a test; None without a test. A model of one relation needs no name for it."""
     relations = fit.model.relations
     if not given:
         if relation is not None:
             raise ParameterError(
-                f"`relation={relation!r}` says what a test is of, but there is none.",
-                hint="Give `test` too, or leave it out.",
+                f"`relation={relation!r}` is given without `test`.",
+                hint="Add `test`, or remove `relation`.",
             )
         return None
     if relation is None and len(relations) > 1:
         raise ParameterError(
-            f"of which relation is the test? There are {', '.join(relations)}.",
-            hint=f"Give `relation={relations[0]!r}`.",
+            "the relation of the test is missing.",
+            hint=f"Give `relation={relations[0]!r}`; the relations are {', '.join(relations)}.",
         )
     return fit.model.equation(relation or relations[0]).relation
 
 
 def measure(fit: Fit, test: Any, relation: str | None) -> tuple[Metrics | None, tuple[str, ...]]:
-    """What a test says, and what is to be warned of."""
+    """Metrics of a test, and warnings of its evaluation."""
     if test is None or relation is None:
         return None, ()
     with warnings.catch_warnings(record=True) as caught:
@@ -116,7 +113,7 @@ def measure(fit: Fit, test: Any, relation: str | None) -> tuple[Metrics | None, 
 
 
 def write_report(subject: ReportData, path: str | PathLike[str], *, interactive: bool) -> None:
-    """Write the page as a whole or not at all."""
+    """Write the page atomically."""
     page = write_page(describe_whole(subject), foot=FOOT, interactive=interactive)
     place = Path(path)
     try:
@@ -127,5 +124,5 @@ def write_report(subject: ReportData, path: str | PathLike[str], *, interactive:
         raise StorageError(
             f"the report cannot be written: {error.strerror or error}.",
             location=FileLocation(fspath(path)),
-            hint="Name another place.",
+            hint="Choose another folder.",
         ) from error

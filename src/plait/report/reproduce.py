@@ -1,11 +1,9 @@
-"""Commands and lines of Python that make a run, its test and its report again.
-
-How the run and this report are made again.
-"""
+"""Commands and Python code that reproduce a run, its test and its report."""
 
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from plait.fitting import validation
@@ -21,49 +19,65 @@ def run_name(subject: ReportData) -> str:
     return shlex.quote(subject.run or "run")
 
 
-def hiding(subject: ReportData) -> str:
-    """How a test is made of the data, in Python, which alone draws cells at random."""
+def testing(subject: ReportData) -> str:
+    """Commands that hold links out, fit the rest and report on the test; Python code for a run made there."""
     relation = subject.fit.model.relations[0]
-    return (
-        "import plait\n\n"
-        f'parts = plait.train_test_split(data, {relation!r}, fraction=0.1, by="cells", seed=0, model=model)\n'
-        f"fit = plait.fit(model, parts.train, {_arguments(subject)})\n"
-        f'fit.report("report.html", test=parts.test, relation={relation!r})'
-    )
-
-
-def evaluating(subject: ReportData) -> str:
-    """How a test in a file is used: hidden from the fit by the config, then measured."""
-    relation = subject.fit.model.relations[0]
-    config = os.path.basename(subject.config["path"]) if subject.config else "model.toml"
-    return "\n".join(
-        (
-            f'# in {config}, under [relations.{relation}]:  hidden = "test.csv"',
-            f"plait fit {shlex.quote(config)} -o {run_name(subject)}",
-            f"plait report {run_name(subject)} --test test.csv --relation {shlex.quote(relation)}",
+    if subject.config is None:
+        return (
+            "import plait\n\n"
+            f"split = plait.train_test_split(data, {relation!r}, fraction=0.1, seed=0, model=model)\n"
+            f"fit = plait.fit(model, split.train, {_arguments(subject)})\n"
+            f'fit.report("report.html", test=split.test, relation={relation!r})'
         )
+    return (
+        f"plait train-test-split {_config_name(subject)} -o split --relation {relation} --fraction 0.1 --seed 0\n"
+        f"plait fit split/train.toml -o split/run{_changes(subject)}\n"
+        f"plait report split/run --test split/test.csv --relation {relation}"
     )
 
 
 def fitting(subject: ReportData) -> str:
-    """The commands that made the run, or lines of Python where it was made there."""
+    """Commands that made the run, or Python code if it was made there."""
+    metrics = subject.metrics
     if subject.config is None:
+        test = "" if metrics is None else f", test=test, relation={metrics.relation!r}"
         return (
             "import plait\n\n"
-            f'model = """\n{subject.fit.model}\n"""\n'
+            f'model = """\n{_model_as_given(subject.fit)}\n"""\n'
             f"fit = plait.fit(model, data, {_arguments(subject)})\n"
             f"fit.save({(subject.run or 'run')!r})\n"
-            f'fit.report("report.html")'
+            f'fit.report("report.html"{test})'
         )
-    name = shlex.quote(os.path.basename(subject.config["path"]))
-    changes = " ".join(_options(subject.config.get("changes", {})))
+    tested = {} if metrics is None else {"test": subject.test, "relation": metrics.relation, "value": subject.value}
+    words = _options({name: word for name, word in tested.items() if word is not None})
     return (
-        f"plait fit {name} -o {run_name(subject)}{f' {changes}' if changes else ''}\nplait report {run_name(subject)}"
+        f"plait fit {_config_name(subject)} -o {run_name(subject)}{_changes(subject)}\n"
+        f"{' '.join(['plait report', run_name(subject), *words])}"
     )
 
 
+def _config_name(subject: ReportData) -> str:
+    """The config in a command."""
+    return shlex.quote(os.path.basename(subject.config["path"] if subject.config else "model.toml"))
+
+
+def _changes(subject: ReportData) -> str:
+    """Options of the command that made the run, with a blank before each."""
+    return "".join(f" {option}" for option in _options(subject.config.get("changes", {}) if subject.config else {}))
+
+
+def _model_as_given(fit: Fitted) -> str:
+    """The model without the terms that `evidence` added."""
+    added = set(fit.settings.get("evidence_terms", {})) if fit.settings.get("evidence") else set()
+    lines = [
+        str(replace(equation, terms=tuple(term for term in equation.terms if not added & set(term.factors))))
+        for equation in fit.model.equations
+    ]
+    return "\n".join([*lines, *str(fit.model).split("\n")[len(lines) :]])
+
+
 def _options(changes: Mapping[str, Any]) -> list[str]:
-    """Settings that were said on the command line, as they are typed."""
+    """Settings of the command line, as typed."""
     found = []
     for name, value in changes.items():
         flag = name.replace("_", "-")
@@ -77,7 +91,7 @@ def _options(changes: Mapping[str, Any]) -> list[str]:
 
 
 def _arguments(subject: ReportData) -> str:
-    """The arguments of `plait.fit` that are not what they would be if nothing was said."""
+    """Arguments of `plait.fit` that differ from their defaults."""
     fit = subject.fit
     kept = {o.name: fit.settings[o.name] for o in DECLARED if o.saved and o.name in fit.settings}
     usual = {o.name: o.default for o in DECLARED} | {"threads": kept.get("threads"), **_resolved(fit)}
@@ -90,32 +104,30 @@ def _arguments(subject: ReportData) -> str:
 
 
 def _resolved(fit: Fitted) -> dict[str, Any]:
-    """What a fit makes of options that are left out."""
+    """Values of options that were left out."""
     cold = fit.method != "vb" or fit.settings.get("prune") or any(f.pairs is not None for f in fit.factors.values())
     ties = validation.ties(fit.model, AUTO, fit.method, list(fit.prior))
     return {"warmup": 0 if cold else WARM_UP, "combine": "average", "adapt_prior": ties}
 
 
 def _same(sizes: Mapping[str, int]) -> Any:
-    """One number where all sizes are the same."""
+    """One number where all sizes are equal."""
     return next(iter(sizes.values())) if len(set(sizes.values())) == 1 else dict(sizes)
 
 
-UNKEPT = (
-    "data, and prior=, fixed=, entities=, init= where there were any: what plait.fit was given, for a run keeps none."
-)
+UNKEPT = "A run does not store its inputs: `data`, `test`, `prior`, `fixed`, `entities` and `init`."
 
-LONGEST = 20_000  # characters of a config that are shown
+MAX_CONFIG_CHARACTERS = 20_000  # shown of a config
 
 
 def again(subject: ReportData) -> Sequence[Block]:
-    """The config and the commands; where it was made in Python, its lines."""
+    """The config and the commands, or Python code."""
     blocks: list[Block] = [Code(fitting(subject))]
     if subject.config is not None:
         text = str(subject.config["text"]).strip()
-        blocks += [Note(f"The config, {os.path.basename(subject.config['path'])}:"), Code(text[:LONGEST])]
-        if len(text) > LONGEST:
-            blocks.append(Note("Its end is left out."))
+        blocks += [Note(f"The config, {os.path.basename(subject.config['path'])}:"), Code(text[:MAX_CONFIG_CHARACTERS])]
+        if len(text) > MAX_CONFIG_CHARACTERS:
+            blocks.append(Note("The end of the config is not shown."))
     else:
         blocks.append(Note(UNKEPT))
     blocks.append(Facts.of({"seed": str(subject.fit.seed), "fingerprint of the data": subject.fit.fingerprint}))

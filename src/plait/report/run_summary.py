@@ -1,4 +1,4 @@
-"""A run as a document, and as data."""
+"""Run summary as a document and as data."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from plait.result import Fit
 
 
 def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
-    """A run as data: everything but its arrays."""
+    """A run as data, without its arrays."""
     return {
         "model": str(fit.model),
         "method": fit.method,
@@ -26,7 +26,7 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
         },
         "objective": fit.objective,
         "sweeps": max(fit.history[-1].sweep, 0),
-        "seconds": sum(record.seconds for record in fit.history),
+        "seconds": _seconds(fit),
         "finished": header["stop"] is not None,
         "stop": fit.stop.to_words(),
         "members": [_member(member) for member in fit.members],
@@ -38,28 +38,32 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
 
 
 def rank_words(rank: Mapping[str, int], settings: Mapping[str, Any]) -> str:
-    """The size of every latent index, and how it was found where it was not given."""
+    """Size of every latent index, and how it was found."""
     found = settings.get("rank_by")
     way = f" (by {found['way']})" if found else ""
     return (", ".join(f"{index} = {size}" for index, size in rank.items()) or "none") + way
 
 
-def weight_words(settings: Mapping[str, Any]) -> dict[str, str]:
-    """A line on the weights that were found and how; none where all were given."""
-    if "weights" not in settings:
-        return {}
-    found = ", ".join(f"{name} {weight:g}" for name, weight in settings["weights"].items())
-    return {"weights": f"{found} (by {settings['weights_by']['way']})"}
+def found_words(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Lines on weights that were found and on evidence terms, where there are any."""
+    lines = {}
+    if "weights" in settings:
+        found = ", ".join(f"{name} {weight:g}" for name, weight in settings["weights"].items())
+        lines["weights"] = f"{found} (by {settings['weights_by']['way']})"
+    if "evidence_terms" in settings or settings.get("evidence"):
+        terms = [f"{term['kind']} of {term['relation']}" for term in settings.get("evidence_terms", {}).values()]
+        lines["evidence"] = ", ".join(terms) or "none: no term ranked held-out links higher"
+    return lines
 
 
 def describe_run(fit: "Fit", header: dict[str, Any], run: Path) -> Document:
-    """A run for people: the model, how the fit ended, its relations and factors."""
+    """A run as a document: the model, how the fit ended, its relations and factors."""
     about = Facts.of(
         {
             "method": f"{fit.method}, rank {rank_words(fit.rank, fit.settings)}, seed {fit.seed}",
             "axes": ", ".join(f"{axis} {len(fit.entities[axis]):,}" for axis in fit.model.axes),
             **_titles(fit),
-            **weight_words(fit.settings),
+            **found_words(fit.settings),
             **members(fit),
             "objective": reached(fit),
             "ended": ending(fit, header),
@@ -85,13 +89,13 @@ def _titled(fit: "Fit") -> list[str]:
 
 
 def _titles(fit: "Fit") -> dict[str, str]:
-    """A line on the titles of entities; none where there are none."""
+    """A line on the titles of entities; empty without any."""
     found = [f"{axis} {len(fit.titles[axis]):,} of {len(fit.entities[axis]):,}" for axis in _titled(fit)]
     return {"titles": ", ".join(found)} if found else {}
 
 
 def relations_table(fit: "Fit") -> Table:
-    """A line for each relation."""
+    """One row per relation."""
     rows = [
         [
             name,
@@ -106,18 +110,24 @@ def relations_table(fit: "Fit") -> Table:
 
 
 def reached(fit: "Fit") -> str:
-    """The bound, and what it took: the seconds are those of the sweeps."""
-    last, seconds = fit.history[-1], sum(record.seconds for record in fit.history)
+    """The objective, and what it took: the seconds of the sweeps and of the search for ranks and weights."""
+    last, searched = fit.history[-1], fit.settings.get("search_seconds")
     place = "in the warm-up" if last.warm_up else f"after {last.sweep} sweep{'' if last.sweep == 1 else 's'}"
-    return f"{significant(fit.objective)} {place}, {seconds:.1f} s"
+    words = "" if searched is None else f", {searched:.1f} s of them to choose settings"
+    return f"{significant(fit.objective)} {place}, {_seconds(fit):.1f} s{words}"
+
+
+def _seconds(fit: "Fit") -> float:
+    """The time of the sweeps, and of the search for ranks and weights before them."""
+    return sum(record.seconds for record in fit.history) + float(fit.settings.get("search_seconds", 0.0))
 
 
 def members(fit: "Fit") -> dict[str, str]:
-    """A line on the members of an ensemble; none for a single fit."""
+    """A line on the members of an ensemble; empty for a single fit."""
     if len(fit.members) == 1:
         return {}
     bounds = ", ".join(significant(member.objective) for member in fit.members)
-    return {"members": f"{len(fit.members)}, with bounds {bounds}; what follows is the best one"}
+    return {"members": f"{len(fit.members)}, with objectives {bounds}; below is the best one"}
 
 
 def _member(fit: "Fit") -> dict[str, Any]:
@@ -130,7 +140,7 @@ def _member(fit: "Fit") -> dict[str, Any]:
 
 
 def _prior(fit: "Fit", name: str) -> list[str]:
-    """Concentration and mean of a factor's prior: one number each, or the range; a given factor has none."""
+    """Concentration and mean of a factor's prior: one number each, or the range; empty for a given factor."""
     if name not in fit.prior:
         return ["—", "—"]
     prior = fit.prior[name]
@@ -144,7 +154,7 @@ def _prior(fit: "Fit", name: str) -> list[str]:
 def ending(fit: "Fit", header: dict[str, Any]) -> str:
     """Why a run ended, or that it has not."""
     if header["stop"] is None:
-        return "not yet: this is its last checkpoint. Go on with `plait resume`."
+        return "not finished: this is the last checkpoint. Continue with `plait resume`."
     return fit.stop.sentence
 
 

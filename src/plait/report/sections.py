@@ -1,14 +1,5 @@
-"""What a run is, warnings first.
-
-Is it any good: what a test says, or how to make one.
-
-The most probable links that are not known yet, with reasons.
-
-Components: who is in them, and which relations feed them.
-
-How the fit went, and what it went on.
-
-What the model finds hardest to believe of the data.
+"""Sections of a report: warnings and summary, test metrics, predicted links with reasons, components, coupling,
+convergence, surprising cells.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,18 +9,19 @@ import numpy as np
 
 from plait._typing import Rows
 from plait.analysis.explain.explain import explain
-from plait.analysis.explain.explanation_text import link_words, measure, no_reason
+from plait.analysis.explain.explanation_text import drop, link_words, measure, no_reason
+from plait.analysis.topk.surprising import surprising
 from plait.analysis.topk.top import propose
-from plait.evaluation.evaluator import Metrics, error, shown
+from plait.evaluation.evaluator import Metrics, figure_table
 from plait.plotting import pictures
 from plait.plotting.component_charts import bars
 from plait.plotting.theme import called as title_or_name
 from plait.plotting.theme import cut, finished
 from plait.rendering.document import Block, Cards, Code, Details, Facts, Faint, Note, Picture, Section, Share, Table
-from plait.rendering.formatting import percent, significant, write_sizes
+from plait.rendering.formatting import significant, write_sizes
 from plait.report.report_data import ReportData, called
-from plait.report.reproduce import evaluating, hiding
-from plait.report.run_summary import members, rank_words, reached, relations_table, weight_words
+from plait.report.reproduce import testing
+from plait.report.run_summary import found_words, members, rank_words, reached, relations_table
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 from plait.version import __version__
@@ -40,23 +32,27 @@ if TYPE_CHECKING:
     from plait.analysis.explain.explanation import Explanation
 from plait.checks import check_baseline, check_shared_entities
 from plait.errors import PlaitWarning, merged
+from plait.fitting.options import Options
 from plait.inference.state import Reason
-from plait.plotting.component_charts import LEFTOVER
+from plait.plotting.component_charts import MIN_RELATION_SHARE
 from plait.rendering.document import Warn
 
 ENDED = (Reason.CONVERGED, Reason.NOTHING)
 
 
 def run_warnings(subject: ReportData) -> list[Warn]:
-    """Warnings about a run, the gravest first."""
+    """Warnings about a run, most severe first."""
     found = (*_unfinished(subject), *_fit_warnings(subject), *_leftover(subject), *subject.leaks)
     return [Warn(text.replace("\n", " ")) for text in found]
 
 
 def _unfinished(subject: ReportData) -> Iterator[str]:
-    stop = subject.fit.stop
-    if stop.reason not in ENDED:
-        yield f"not converged: {stop.sentence}"
+    """A fit that was interrupted, or stopped by a `max_iter` of the user; the default limit is only stated."""
+    fit = subject.fit
+    if fit.stop.reason == Reason.MAX_ITER and fit.settings.get("max_iter") == Options.max_iter:
+        return
+    if fit.stop.reason not in ENDED:
+        yield f"not converged: {fit.stop.sentence}"
 
 
 def _fit_warnings(subject: ReportData) -> list[str]:
@@ -66,14 +62,14 @@ def _fit_warnings(subject: ReportData) -> list[str]:
 
 def _below_popularity(fit: Fitted) -> Iterator[PlaitWarning]:
     found = fit.settings.get("popularity")
-    if found is not None and found["objective"] == fit.objective:  # else it has learnt since
+    if found is not None and found["objective"] == fit.objective:  # else it was updated since
         yield from check_baseline(fit.model.relations, fit.method, found, bool(fit.settings["adapt_prior"]))
 
 
 def _disjoint_entities(fit: Fitted) -> Iterator[PlaitWarning]:
-    """Coupling without shared names, as far as known links tell."""
+    """Coupled relations without shared names, by known links."""
     if not all(known.links.in_memory for known in fit.known.values()):
-        return  # links on disk were looked at when they were bound
+        return  # links on disk were checked when they were bound
     mentioned = {}
     for name, known in fit.known.items():
         indices = fit.model.equation(name).indices
@@ -85,23 +81,23 @@ def _disjoint_entities(fit: Fitted) -> Iterator[PlaitWarning]:
 
 
 def _leftover(subject: ReportData) -> Iterator[str]:
-    """Components that explain next to nothing of any relation."""
+    """Components with hardly any counts in any relation, where the user chose the rank."""
     import polars as pl
 
+    if "rank_by" in subject.fit.settings:
+        return
     whole = subject.coupling.filter(pl.col("index").is_not_null())
     most = whole.group_by("index", "component", maintain_order=True).agg(pl.col("share").max())
     for (index,), own in most.group_by("index", maintain_order=True):
-        count = int((own["share"] < LEFTOVER).sum())
+        count = int((own["share"] < MIN_RELATION_SHARE).sum())
         if count:
             yield (
-                f"leftover components: {count:,} of the {len(own):,} values of {index} explain less than 0.1 % of any "
-                "relation. A smaller rank, or prune, would do as well."
+                f"unused components: {count:,} of {len(own):,} components of {index} explain less than 0.1 "
+                "% of every relation. Use a smaller `rank`, or `prune`."
             )
 
 
-NOTHING = (
-    "Nothing to warn of: it has converged, is not known to explain less than popularity, and uses all its components."
-)
+NOTHING = "There are no warnings about this run."
 
 
 def summary(subject: ReportData) -> Sequence[Block]:
@@ -124,7 +120,7 @@ def _about(subject: ReportData) -> Facts:
             "method": f"{fit.method}, rank {rank_words(fit.rank, fit.settings)}",
             "entities": write_sizes({axis: len(fit.entities[axis]) for axis in fit.model.axes}),
             "known links": write_sizes({name: len(known) for name, known in fit.known.items()}),
-            **weight_words(fit.settings),
+            **found_words(fit.settings),
             **members(fit),
             "objective": reached(fit),
             **_popularity(subject),
@@ -138,24 +134,29 @@ def _about(subject: ReportData) -> Facts:
 
 
 def _popularity(subject: ReportData) -> dict[str, str]:
-    """What the bound is to be compared with, where it is known."""
+    """The baseline objective, if known."""
     found = subject.fit.settings.get("popularity")
     if found is None or found["objective"] != subject.fit.objective:
         return {}
-    return {"bound without latent indices": f"{significant(found['baseline'])} or more: what popularity alone explains"}
+    return {"objective without latent indices": f"{significant(found['baseline'])} or more (popularity alone)"}
 
 
 def quality(subject: ReportData) -> Sequence[Block]:
-    """Figures and curves of the test beside those of popularity."""
+    """Metrics and curves of the test, next to those of popularity."""
     if subject.metrics is None:
         return _untested(subject)
     metrics = subject.metrics
     title = f"{metrics.title()}{f' ({subject.test})' if subject.test else ''}"
-    return [Note(f"{title}.", quiet=False), *_curves(metrics), _figures(metrics), *map(Note, metrics.notes)]
+    return [
+        Note(f"{title}.", quiet=False),
+        *_curves(metrics),
+        figure_table(metrics, list(metrics)),
+        *map(Note, metrics.notes),
+    ]
 
 
 def _curves(metrics: Metrics) -> list[Block]:
-    """The pictures that the test has: one without zeros has none."""
+    """Pictures of the test; none for a test without zeros."""
     made = {
         "Calibration": pictures.calibration if metrics.calibration is not None else None,
         "ROC": pictures.roc if metrics.roc is not None else None,
@@ -165,31 +166,17 @@ def _curves(metrics: Metrics) -> list[Block]:
     return [Cards(sections)] if sections else []
 
 
-def _figures(metrics: Metrics) -> Table:
-    beside = metrics.baseline
-    columns = ("figure", "", "± se", *(("popularity",) if beside is not None else ()))
-    rows = []
-    for name, figure in metrics.items():
-        row = (name, shown(figure), error(metrics.errors.get(name)))
-        other = "" if beside is None or name not in beside else shown(beside[name])
-        rows.append((*row, *((other,) if beside is not None else ())))
-    return Table(("figure", "this run", *columns[2:]), rows)
-
-
 def _untested(subject: ReportData) -> list[Block]:
-    words = (
-        "No test was given, so nothing here says how well it predicts what it has not seen. Hide some cells, fit "
-        "without them, and look for them:"
-    )
-    return [Note(words, quiet=False), Code(hiding(subject)), Note("Then, with the test:"), Code(evaluating(subject))]
+    words = "No test was given. To measure the predictions, hold out cells, fit the rest, and report on the test:"
+    return [Note(words, quiet=False), Code(testing(subject))]
 
 
-LINKS = 50  # a relation
-EXPLAINED, FEWEST = 150, 5  # links with reasons, of all relations together; of each at least
+MAX_LINKS = 50  # of a relation
+MAX_EXPLAINED, MIN_EXPLAINED = 150, 5  # links with reasons: in all, and of each relation
 
 
 def predicted_links(subject: ReportData) -> Sequence[Block]:
-    """A section for each relation."""
+    """One section per relation."""
     most = explained(subject)
     relations = subject.fit.model.relations
     return [
@@ -198,17 +185,17 @@ def predicted_links(subject: ReportData) -> Sequence[Block]:
 
 
 def explained(subject: ReportData) -> int:
-    """Of how many links of each relation reasons are given."""
+    """Number of links of each relation with reasons."""
     fit = subject.fit
     entities = sum(len(fit.entities[axis]) for axis in fit.model.axes)
-    total = TUNING.explained_of_many if entities > TUNING.many_entities else EXPLAINED
-    return min(LINKS, max(FEWEST, total // len(fit.model.relations)))
+    total = TUNING.explained_of_many if entities > TUNING.many_entities else MAX_EXPLAINED
+    return min(MAX_LINKS, max(MIN_EXPLAINED, total // len(fit.model.relations)))
 
 
 def _links_of_relation(subject: ReportData, relation: str, most: int) -> Iterator[Block]:
-    found, closed = propose(subject.fit, relation, LINKS)
+    found, closed = propose(subject.fit, relation, MAX_LINKS)
     if found.is_empty():
-        known = "Every cell that may have a link is a known link already."
+        known = "All possible links are known links."
         yield Note(known if closed is None else str(closed).replace("\n", " "))
         return
     indices = subject.fit.model.equation(relation).indices
@@ -227,29 +214,29 @@ def _table(indices: Sequence[str], found: "pl.DataFrame", reasons: "list[Explana
 
 
 def _leading(e: "Explanation") -> str:
-    """The known link that says most for it, and how much of the mean goes without it."""
-    return f"because of {link_words(e, e.reasons[0])}: {percent(e.reasons[0].loss)}" if e.reasons else no_reason(e)
+    """The most supporting link, and the decrease of the mean without it."""
+    return f"{link_words(e, e.reasons[0])}: {drop(e.reasons[0].loss)}" if e.reasons else no_reason(e)
 
 
 def _note(count: int, reasons: "list[Explanation]", counts: bool) -> str:
-    first, of = ("The largest means come first. ", "the value") if counts else ("", "the probability")
-    said = [f"{first}lower and upper: a 90 % interval of {of}."]
+    first, of = ("Sorted by mean. ", "the value") if counts else ("", "the probability")
+    said = [f"{first}lower, upper: 90 % interval of {of}."]
     if reasons and reasons[0].reasons:
-        said.append(f"The percentage of a reason is {measure(reasons[0])}; a click opens all reasons.")
+        said.append(f"Supporting link: {measure(reasons[0])}. Click to see the explanation.")
     if len(reasons) < count:
-        said.append(f"Reasons are given for the first {len(reasons)}: each takes a look at many links.")
+        said.append(f"Explanations are given for the first {len(reasons)} links.")
     return " ".join(said)
 
 
-SHARES = 500  # rows of the table of sharing
-WIDTH = 170  # pixels of a bar: with names beside it the picture fits a phone
-HALF = 0.5  # of a weight that comes from data: below it the prior speaks
+MAX_SHARE_ROWS = 500  # of the table of coupling
+BAR_PIXELS = 170  # with names next to it the picture fits a phone
+MIN_DATA_SHARE = 0.5  # of a weight; below, it comes mainly from the prior
 
-NO_COMPONENTS = "The model has no latent index: there are no components."
+NO_COMPONENTS = "The model has no latent index, so there are no components."
 
 
 def cards(subject: ReportData) -> Sequence[Block]:
-    """A card for each of the largest components, the largest first, and a list of the others."""
+    """A card for each of the largest components, largest first, and a list of the others."""
     whole = subject.components
     if whole.is_empty():
         return [Note(NO_COMPONENTS)]
@@ -257,8 +244,8 @@ def cards(subject: ReportData) -> Sequence[Block]:
     shown = [_card(whole, one) for one in ranked.head(TUNING.report_cards).to_dicts()]
     others = ranked.slice(TUNING.report_cards)
     words = (
-        "Components by how much they explain. A bar is an entity's share of the component, with its standard "
-        "deviation; what is faded comes more from the prior than from data."
+        "Components, sorted by their share. A bar is the share of an entity in the component, with its "
+        "standard deviation. Faded bars come more from the prior than from data."
     )
     return [Note(words, quiet=False), Cards(shown), *([_rest(others)] if len(others) else [])]
 
@@ -273,7 +260,7 @@ def _ranked(whole: "pl.DataFrame") -> "pl.DataFrame":
 
 
 def _shares(row: Mapping[str, Any]) -> dict[str, float]:
-    """By relation the share that a component has of it, where it has any."""
+    """Shares of a component, by relation."""
     own = {name.removeprefix("share_"): share for name, share in row.items() if name.startswith("share_")}
     return {relation: share for relation, share in own.items() if share is not None}
 
@@ -288,7 +275,7 @@ def _card(whole: "pl.DataFrame", row: Mapping[str, Any]) -> Section:
     parts = {key: part.to_dicts() for key, part in own.group_by("factor", "axis", maintain_order=True)}
     drawn = [_picture(title, key, part) for key, part in parts.items()]
     tables = [_entities(key, part) for key, part in parts.items()]
-    blocks: list[Block] = [shares, *drawn, Details(f"Numbers of {title.lower()}", tables)]
+    blocks: list[Block] = [shares, *drawn, Details(f"{title} as a table", tables)]
     return Section(title, blocks, f"component-{row['index']}-{row['component']}")
 
 
@@ -297,11 +284,11 @@ TableRows = Sequence[Mapping[str, Any]]
 
 
 def _picture(title: str, key: Key, rows: TableRows) -> Picture:
-    """A list of bars: a picture by itself has its size on a narrow page, too."""
+    """A list of bars; a picture of its own keeps its size on a narrow page."""
     factor, axis = key
     listed = [{**row, "name": cut(title_or_name(row, "entity")), "full": called(row, "entity")} for row in rows]
-    words = f"{title}: the heaviest entities of {axis} ({factor}), as in the numbers below."
-    return Picture(lambda: finished(bars(listed, f"{axis} ({factor})", width=WIDTH)), words)
+    words = f"{title}: leading entities of {axis} ({factor})."
+    return Picture(lambda: finished(bars(listed, f"{axis} ({factor})", width=BAR_PIXELS)), words)
 
 
 def _entities(key: Key, rows: TableRows) -> Table:
@@ -309,7 +296,7 @@ def _entities(key: Key, rows: TableRows) -> Table:
     listed = []
     for row in rows:
         values = (called(row, "entity"), row["weight"], row["sd"], row["lift"], Share(row["data"]))
-        listed.append(tuple(map(Faint, values)) if row["data"] < HALF else values)
+        listed.append(tuple(map(Faint, values)) if row["data"] < MIN_DATA_SHARE else values)
     return Table((axis, "weight", "sd", "lift", "from data"), listed, f"{axis} ({factor})")
 
 
@@ -329,24 +316,24 @@ def _share(value: float | None) -> Any:
 
 
 def sharing(subject: ReportData) -> Sequence[Block]:
-    """Which relations feed which component: a picture and a table."""
+    """Coupling of relations and components: a picture and a table."""
     import polars as pl
 
     whole = subject.coupling.filter(pl.col("index").is_not_null())
     if whole.is_empty():
         return [Note(NO_COMPONENTS)]
-    words = "How much of a relation each component explains, and whether it lives in one relation or in several."
+    words = "The share of each component in each relation."
     if len(subject.fit.model.relations) == 1:
-        words = "There is one relation: nothing is shared with another."
+        words = "The model has only one relation."
     summed = bool((whole["term"] != "").any()) if whole["term"].dtype == pl.String else False
     columns = ("component", "relation", *(["term"] if summed else []), "counts", "sd", "share", "part", "kind")
-    rows = [_coupled(row, columns) for row in whole.head(SHARES).to_dicts()]
+    rows = [_coupled(row, columns) for row in whole.head(MAX_SHARE_ROWS).to_dicts()]
     note = (
-        "counts: known links that the component explains, ± sd; share: of the relation's counts; part: how much of the "
-        "component's evidence comes from the relation; private: 95 % or more from one relation."
+        "counts: expected counts of the component, ± sd; share: part of the relation's counts; part: part of "
+        "the component that comes from the relation; private: at least 95 % from one relation."
     )
-    table = Table(columns, rows, note=note, left=len(columns) - 5, more=max(0, len(whole) - SHARES))
-    return [Note(words, quiet=False), pictures.coupling(subject.fit), Details("Numbers of the sharing", [table])]
+    table = Table(columns, rows, note=note, left=len(columns) - 5, more=max(0, len(whole) - MAX_SHARE_ROWS))
+    return [Note(words, quiet=False), pictures.coupling(subject.fit), Details("Shares as a table", [table])]
 
 
 def _coupled(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
@@ -357,11 +344,11 @@ def _coupled(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
 
 
 def course(subject: ReportData) -> Sequence[Block]:
-    """The bound by sweep, the search for a rank where there was one, and data by axis."""
+    """Objective by sweep, the search for a rank if any, and data by axis."""
     fit = subject.fit
     searched = [pictures.rank(fit)] if fit.settings.get("rank_by", {}).get("tried") else []
     return [
-        Note(f"Bound {reached(fit)}: {fit.stop.sentence}", quiet=False),
+        Note(f"Objective {reached(fit)}: {fit.stop.sentence}", quiet=False),
         pictures.objective(fit),
         *searched,
         _axes(fit),
@@ -375,7 +362,7 @@ def _axes(fit: Fitted) -> Table:
             linked = counts[counts > 0]
             typical = (float(np.median(linked)), int(linked.max())) if len(linked) else (None, None)
             rows.append((axis, relation, len(counts), len(linked), len(counts) - len(linked), *typical))
-    note = "median and most: known links of an entity that has any."
+    note = "median and most: known links per entity, without entities that have none."
     if not all(known.links.in_memory for known in fit.known.values()):
         note += " Relations on disk are not counted."
     columns = ("axis", "relation", "entities", "with links", "without", "median", "most")
@@ -383,7 +370,7 @@ def _axes(fit: Fitted) -> Table:
 
 
 def _links(fit: Fitted, axis: str) -> dict[str, Rows]:
-    """By relation how many known links every entity of an axis has there."""
+    """Number of known links of every entity of an axis, by relation."""
     found = {}
     for name, known in fit.known.items():
         places = [n for n, index in enumerate(fit.model.equation(name).indices) if fit.model.axis(index) == axis]
@@ -393,20 +380,23 @@ def _links(fit: Fitted, axis: str) -> dict[str, Rows]:
     return found
 
 
-SURPRISES = 10  # of each kind and relation
+MAX_SURPRISES = 10  # of each kind and relation
 
-KINDS = {"link": "Known links that it finds least likely", "zero": "Observed zeros where it expects a link"}
+KINDS = {
+    "link": "Known links with the smallest predicted probability",
+    "zero": "Observed zeros with the largest predicted probability",
+}
 NO_SURPRISES = {
     "link": "There are no known links.",
-    "zero": "No zeros are kept: only links were observed, or the run is of a version that did not keep them.",
+    "zero": "The run has no zeros: only links are observed, or an earlier version of Plait saved the run.",
 }
 
 
 def surprises(subject: ReportData) -> Sequence[Block]:
-    """A section for each relation."""
+    """One section per relation."""
     words = (
-        "Known links and zeros that the model would not have guessed: mistakes in the data, or what it has not "
-        "understood. surprise: −log of the probability of what was observed, in nats."
+        "Observed links and zeros with a low predicted probability: possible errors in the data, or limits "
+        "of the model. surprise: −log of the probability of the observation, in nats."
     )
     relations = subject.fit.model.relations
     sections = [
@@ -419,7 +409,7 @@ def _surprises_of_relation(subject: ReportData, relation: str) -> Iterator[Block
     import polars as pl
 
     indices = subject.fit.model.equation(relation).indices
-    whole = subject.fit.surprising(relation, SURPRISES)
+    whole = surprising(subject.fit, relation, MAX_SURPRISES)
     for kind, title in KINDS.items():
         rows = [
             (

@@ -1,1 +1,1 @@
-"""Runs on disk: a folder with a manifest, arrays and tables, replaced as a whole or not at all."""
+"""Storage of runs: a folder with a manifest, arrays and tables, replaced atomically."""

@@ -1,4 +1,4 @@
-"""Saving a fit while it runs."""
+"""Checkpoints: saving a fit while it runs."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,14 +17,35 @@ from plait.storage.save import save
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a fit saves itself: at the start, whenever one of the intervals is over, and at the end.
+    """Where and how often a fit saves itself.
 
-    folder      the run, or one file called ….plait, which is written anew as a whole each time; `plait.load` reads it,
-                `plait.fit(…, init=folder)` goes on with it after a crash
-    sweeps      save after this many sweeps, or None
-    seconds     save after this many seconds, or None
-    overwrite   whether a run that the folder holds already may be replaced
-    extra       anything that JSON can hold, kept in the manifest
+    A fit saves at the start, after each interval and at the end.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of the run, or a file that ends in ``.plait``. `plait.load` reads it;
+        ``plait.fit(…, init=folder)`` continues the run after a crash.
+    sweeps : int or None, default None
+        Save after this number of sweeps.
+    seconds : float or None, default 60.0
+        Save after this number of seconds.
+    overwrite : bool, default False
+        Whether to replace a run that the folder already holds.
+    extra : dict, default {}
+        Further data to store, in the types of JSON.
+
+    Raises
+    ------
+    plait.errors.ParameterError
+        If an interval is wrong.
+
+    Examples
+    --------
+    >>> checkpoint = plait.Checkpoint("run", sweeps=2)
+    >>> fit = plait.fit(model, {"visits": visits}, checkpoint=checkpoint, **quick)
+    >>> plait.load("run").objective == fit.objective
+    True
     """
 
     folder: str | PathLike[str]
@@ -38,13 +59,13 @@ class Checkpoint:
             raise ParameterError.must_be("folder", "a path", self.folder)
         whole = self.sweeps is None or (isinstance(self.sweeps, int) and not isinstance(self.sweeps, bool))
         if not whole or (self.sweeps is not None and self.sweeps < 1):
-            raise ParameterError.must_be("sweeps", "a whole number, 1 or more, or None", self.sweeps)
+            raise ParameterError.must_be("sweeps", "an integer of at least 1, or None", self.sweeps)
         if self.seconds is not None and not (isinstance(self.seconds, (int, float)) and self.seconds >= 0):
-            raise ParameterError.must_be("seconds", "a number, 0 or more, or None", self.seconds)
+            raise ParameterError.must_be("seconds", "a number of at least 0, or None", self.seconds)
 
 
 def as_checkpoint(given: Any) -> Checkpoint | None:
-    """The `checkpoint=` argument in its full form."""
+    """The argument `checkpoint` in its full form."""
     if given is None or isinstance(given, Checkpoint):
         return given
     if isinstance(given, (str, PathLike)):
@@ -53,38 +74,38 @@ def as_checkpoint(given: Any) -> Checkpoint | None:
 
 
 class Saver:
-    """Keeps the members of a fit in the checkpoint's folder; `continued`: the folder that it went on from, if any."""
+    """Saves the members of a fit to the checkpoint's folder; `continued`: the folder it resumed from, if any."""
 
     def __init__(self, checkpoint: Checkpoint, origin: Origin, continued: str | PathLike[str] | None) -> None:
         self.checkpoint, self.origin = checkpoint, origin
         if fault := path_fault(checkpoint.folder):
             raise StorageError(
-                f"there can be no such folder: {fault}.",
+                f"this is not a valid path: {fault}.",
                 location=FileLocation(fspath(checkpoint.folder)),
-                hint="Name another folder.",
+                hint="Choose another folder.",
             )
         own = continued is not None and Path(continued).resolve() == Path(checkpoint.folder).resolve()
         if not own and not checkpoint.overwrite and holds_run(checkpoint.folder):
             folder = fspath(checkpoint.folder)
             kind = "file" if Path(folder).is_file() else "folder"
             raise StorageError(
-                f"this {kind} holds a run already.",
+                f"this {kind} already contains a run.",
                 location=FileLocation(folder),
                 hint=(
-                    f"Go on with it by `init={folder!r}`, name another {kind}, or give "
+                    f"Continue it with `init={folder!r}`, choose another {kind}, or set "
                     f"`checkpoint=plait.Checkpoint({folder!r}, overwrite=True)`."
                 ),
             )
-        # A run that Python goes on with keeps what the command line wrote beside it.
+        # A run resumed in Python keeps what the command line stored with it.
         self.extra = checkpoint.extra or (manifest(checkpoint.folder)["extra"] if own else {})
         self._last: tuple[int, float] | None = None  # sweeps and time of the last save
         self._sweeps = 0
         self._failing = False  # whether the last save failed
 
     def keep(self, members: Callable[[], Sequence[Member]]) -> None:
-        """Save if it is time to; called once a sweep. members: what there is to save."""
+        """Save if it is time; called after every sweep. `members`: states to save."""
         self._sweeps += 1
-        if self._last is None:  # the first one tells at once whether the folder can be written
+        if self._last is None:  # the first save shows whether the folder can be written
             self._save(members(), None)
         else:
             sweeps, seconds = self.checkpoint.sweeps, self.checkpoint.seconds
@@ -95,7 +116,7 @@ class Saver:
         self._last = (self._sweeps, time.monotonic())
 
     def finish(self, members: Sequence[Member], stop: Stop | None) -> None:
-        """Save; a disk that refuses does not cost the fit: one warning, until a save succeeds again."""
+        """Save; a failing disk does not stop the fit: one warning until a save succeeds."""
         try:
             self._save(members, stop)
         except (StorageError, OSError) as error:

@@ -1,4 +1,4 @@
-"""A fingerprint of bound data: equal for equal data, whatever table they came from."""
+"""Fingerprint of bound data, equal for equal data in any table."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from plait.data.observation.weights import Weights
 from plait.data.sparse.sorting import is_uniform
 from plait.machine import processors
 
-BLOCK = 1 << 22  # bytes digested at a time
-MANY = 1 << 16  # names written at a time
+CHUNK_BYTES = 1 << 22  # hashed at a time
+CHUNK_NAMES = 1 << 16  # converted to text at a time
 
 
 def fingerprint(data: Data, exposures: Exposures, given: Mapping[str, Sequence[NDArray[np.floating]]]) -> str:
@@ -32,11 +32,11 @@ def fingerprint(data: Data, exposures: Exposures, given: Mapping[str, Sequence[N
 
 
 def _marks(content: Any) -> bytes:
-    """Bytes that stand for the content: itself, or where it is long the digests of its blocks."""
-    if len(content) <= BLOCK:
+    """Bytes of the content: itself, or the digests of its chunks where it is long."""
+    if len(content) <= CHUNK_BYTES:
         return bytes(content)
-    starts = range(0, len(content), BLOCK)
-    return b"".join(hashlib.blake2b(content[at : at + BLOCK], digest_size=16).digest() for at in starts)
+    starts = range(0, len(content), CHUNK_BYTES)
+    return b"".join(hashlib.blake2b(content[at : at + CHUNK_BYTES], digest_size=16).digest() for at in starts)
 
 
 def _parts(
@@ -54,15 +54,15 @@ def _parts(
         yield from _weights("weights", relation.weights, relation.links)
     for name, weights in exposures.terms.items():
         yield from _weights(f"exposure {name}", weights)
-    for name in data.model.factors:  # in whatever order they were given
+    for name in data.model.factors:  # independent of the order of `fixed`
         if name in given:
             yield f"given {name}", b""
             yield from map(_bytes, given[name])
 
 
 def _text(names: Any) -> bytes:
-    """The text of all names, made of some at a time: as Python's strings they take many times as much."""
-    some = (names[at : at + MANY].to_list() for at in range(0, len(names), MANY))
+    """Text of all names, in chunks: Python strings take far more memory."""
+    some = (names[at : at + CHUNK_NAMES].to_list() for at in range(0, len(names), CHUNK_NAMES))
     return b"\0".join("\0".join(map(str, part)).encode("utf-8", "surrogatepass") for part in some)
 
 
@@ -78,21 +78,21 @@ def _weights(word: str, weights: Weights, links: Links | None = None) -> Iterato
             yield _bytes(vector)
         if term.table is not None:
             yield f"table {term.table.indices}", b""
-            if links is None or not links.lists(term.table):  # else they are in it already
+            if links is None or not links.lists(term.table):  # else the links include them
                 yield from map(_marked, term.table.content())
             yield _bytes(term.table.values)
 
 
 def _bytes(array: Any, kind: np.dtype[Any] | None = None) -> tuple[str, Any]:
-    """An array's bytes; kind: what its numbers are shown as."""
+    """Bytes of an array; `kind`: dtype to hash it in."""
     kind = kind or array.dtype
-    # One number seen many times is that number, whether the array has it once or in every place.
+    # A broadcast number equals an array that is full of it.
     shown = array[:1] if is_uniform(array) or (array.ndim == 1 and len(array) and (array == array[0]).all()) else array
     return f"{kind.str} {array.shape} {shown.shape}", _Shown(np.ascontiguousarray(shown).reshape(-1), kind)
 
 
 class _Shown:
-    """The bytes of an array whose numbers are turned into others a block at a time."""
+    """Bytes of an array that is converted to another dtype in chunks."""
 
     def __init__(self, array: Any, kind: np.dtype[Any]) -> None:
         self.array, self.kind = array, kind

@@ -1,13 +1,13 @@
-"""What a fit comes from and what came of it: the record that all questions to a fit are answered from.
+"""Fitted model: the origin of a fit and the states of its members, from which all queries are answered.
 
-An ensemble is several records of one origin. It shows the one with the best bound (bootstrapped: the first); what it
-predicts is the mixture of all of them.
+An ensemble has several members of one origin. It shows the one with the best objective (with bootstrap: the first); its
+predictions are the mixture of all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,11 @@ from plait.data.binding.known import Known
 from plait.data.bound import Data
 from plait.data.encoding.names import Labels
 from plait.data.observation.pairs import Pairs
+from plait.data.observation.structural_zeros import Closed, close_slices
 from plait.data.sparse.keys import columns_of
-from plait.data.sparse.parallel import PIECE
+from plait.data.sparse.parallel import CHUNK_ROWS
 from plait.data.titles import Titles
+from plait.errors import UnknownNameError
 from plait.inference.empirical_bayes import normalise_scale
 from plait.inference.gamma import Gamma, Prior
 from plait.inference.initialisation import around
@@ -29,11 +31,12 @@ from plait.inference.loop import ADAPT_AFTER
 from plait.inference.state import FactorSnapshot, Reason, Record, State, Stop
 from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
+from plait.tuning import TUNING
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Model, data as far as they are remembered, and the arguments of the fit; settings hold only what JSON can."""
+    """Model, known data, and the arguments of the fit; settings are JSON values."""
 
     model: Model
     method: str
@@ -48,7 +51,7 @@ class Origin:
 
 
 class Member(NamedTuple):
-    """One run of the loop: where its random start began, its state, and why it stopped (None: it goes on)."""
+    """One run of the loop: its seed, its state, and why it stopped (None: not yet)."""
 
     seed: int
     state: State
@@ -57,12 +60,35 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """One factor's posterior, arrays with the axes as written.
+    """Posterior of one factor.
 
-    VB: Gamma(concentration, scale). EM, MAP and given factors are points: infinite concentration, scale and sd 0.
+    ``fit.factors["U"]`` is one. Under VB each entry has a Gamma posterior. EM, MAP and given
+    factors are points: infinite ``concentration``, ``scale`` 0 and ``sd`` 0.
 
-    pairs: of a factor over pairs (M[u, i], M[u, i, z]) which pairs have rows of their own, `pairs.coords` (n, …); its
-    arrays have rows in place of the visible axes: those of the pairs, then one for all others of each first entity.
+    Attributes
+    ----------
+    indices : tuple of str
+        The indices of the factor, as written in the model.
+    concentration, scale : numpy.ndarray
+        Parameters of the Gamma distributions, with one axis per index.
+    mean : numpy.ndarray
+        Posterior mean, ``concentration * scale``.
+    exp_mean_log : numpy.ndarray
+        Geometric mean, exp(E[log x]).
+    sd : numpy.ndarray
+        Posterior standard deviation.
+    pairs : Pairs or None
+        Which pairs a factor over pairs of entities stores. ``pairs.coords`` has their row
+        numbers, of shape ``(n_pairs, …)``. The first axis of the arrays is then that of the
+        pairs, followed by one row per first entity for all its other pairs.
+
+    Examples
+    --------
+    >>> posterior = fit.factors["P"]
+    >>> posterior.indices
+    ('place', 'r')
+    >>> bool((posterior.sd < posterior.mean).any())
+    True
     """
 
     indices: tuple[str, ...]
@@ -74,7 +100,7 @@ class Posterior:
 
     @cached_property
     def sd(self) -> Array:
-        """Standard deviation: √concentration · scale."""
+        """Posterior standard deviation, ``sqrt(concentration) * scale``."""
         return (
             np.zeros(self.mean.shape)
             if np.isinf(self.concentration).any()
@@ -92,7 +118,7 @@ class Posterior:
 
 
 def posterior_of(kept: FactorSnapshot, log_scale: float) -> Posterior:
-    """The public view of a factor, in the gauge."""
+    """Public posterior of a factor, in normal scale."""
     layout = kept.layout
     if kept.concentration is None or kept.scale is None or kept.log_geomean is None:
         assert kept.mean is not None
@@ -100,10 +126,10 @@ def posterior_of(kept: FactorSnapshot, log_scale: float) -> Posterior:
         arrays = [np.full(mean.shape, np.inf), np.zeros(mean.shape), mean, mean]
     else:
         C, D, geomean = map(layout.written, (kept.concentration, kept.scale, kept.log_geomean))
-        D *= np.exp(log_scale)  # these are copies
+        D *= np.exp(log_scale)  # a copy
         geomean += log_scale
         arrays = [C, D, C * D, np.exp(geomean, out=geomean)]
-    arrays = [np.asarray(array) for array in arrays]  # of no index: NumPy makes numbers of sums and products
+    arrays = [np.asarray(array) for array in arrays]  # without indices NumPy returns scalars
     for array in arrays:
         array.flags.writeable = False
     pairs = cast(Pairs | None, layout.pairs)
@@ -113,9 +139,9 @@ def posterior_of(kept: FactorSnapshot, log_scale: float) -> Posterior:
 
 @dataclass(frozen=True, eq=False)
 class Promised:
-    """A posterior that is made when it is first asked for, from arrays that do not change any more.
+    """A posterior that is built when first used, from arrays that no longer change.
 
-    warming_up: the factor is still a point, and becomes a posterior around it.
+    `warming_up`: the factor is still a point, and becomes a posterior around it.
     """
 
     kept: FactorSnapshot
@@ -124,28 +150,46 @@ class Promised:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """The public view of the factor."""
         kept = self.kept
         if self.warming_up:
             kept = FactorSnapshot.of(around(kept.layout, cast(Array, kept.mean), np.dtype(np.float64)))
         return posterior_of(kept, self.log_scale)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be made again."""
+        """Without cached arrays."""
         return {name: value for name, value in self.__dict__.items() if name != "posterior"}
 
 
+V = TypeVar("V")
+
+
+class NamedItems(dict[str, V]):
+    """A dict that names what is close to a key that it does not have."""
+
+    def __init__(self, kind: str, items: Mapping[str, V]) -> None:
+        super().__init__(items)
+        self._kind = kind
+
+    def __missing__(self, name: object) -> V:
+        raise UnknownNameError.of(self._kind, name, self)
+
+    def __reduce__(self) -> Any:
+        return NamedItems, (self._kind, dict(self))
+
+
 class Factors(Mapping[str, Posterior]):
-    """Posteriors by name, some of them only promised: their arrays may be as large as all else in a fit."""
+    """Posteriors by name, built when first used: their arrays may be as large as the rest of a fit."""
 
     def __init__(self, given: Mapping[str, Posterior | Promised]) -> None:
         self._given = dict(given)
 
     def __getitem__(self, name: str) -> Posterior:
+        if name not in self._given:
+            raise UnknownNameError.of("factor", name, self._given)
         given = self._given[name]
         return given.posterior if isinstance(given, Promised) else given
 
-    def __contains__(self, name: object) -> bool:  # that of Mapping would make it
+    def __contains__(self, name: object) -> bool:  # that of Mapping would build it
         return name in self._given
 
     def __iter__(self) -> Iterator[str]:
@@ -155,7 +199,7 @@ class Factors(Mapping[str, Posterior]):
         return len(self._given)
 
     def __or__(self, others: Mapping[str, Posterior]) -> "Factors":
-        """These, and others in place of them or beside them."""
+        """These factors, updated by others."""
         return Factors(self._given | dict(others))
 
     def __repr__(self) -> str:
@@ -163,12 +207,12 @@ class Factors(Mapping[str, Posterior]):
 
 
 def prior_of(layout: Layout, prior: Prior, log_scale: float) -> Gamma:
-    """The public view of a factor's prior, in the gauge."""
+    """Public prior of a factor, in normal scale."""
     return Gamma(_as_written(layout, prior.concentration), _as_written(layout, prior.mean) * np.exp(log_scale))
 
 
 def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int) -> dict[str, float]:
-    """The gauge of a fit whose priors have been adapted; terms are products of the factors that are not given."""
+    """Log-scales of a fit with adapted priors (`normalise_scale`); terms are products of free factors."""
     if not adapted or state.history[-1].sweep <= adapt_after:
         return {}
     terms = [term for equation in model.equations for term in equation.terms]
@@ -176,7 +220,7 @@ def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int
     means = []
     for name in adapted:
         kept = state.factors[name]
-        seen = state.exposed.get(name, np.ones(kept.layout.rows, bool))  # the others only echo the prior
+        seen = state.exposed.get(name, np.ones(kept.layout.rows, bool))  # other rows equal the prior
         if kept.layout.pairs is not None:
             seen = seen & (np.arange(len(seen)) < len(kept.layout.pairs))
         means.append(_mean_of(kept, seen if seen.any() else np.ones(len(seen), bool)))
@@ -184,19 +228,19 @@ def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int
 
 
 def _mean_of(kept: FactorSnapshot, seen: NDArray[np.bool_]) -> float:
-    """The mean of a posterior's means over some rows; multiplied in pieces, for every array of them may be large."""
+    """Mean of a posterior's means over some rows, in chunks to save memory."""
     assert kept.concentration is not None
     assert kept.scale is not None
     C, D = (kept.layout.unpack(array).reshape(kept.layout.rows, -1) for array in (kept.concentration, kept.scale))
     means, rows = C[seen], np.flatnonzero(seen)
-    for at in range(0, len(rows), PIECE):
-        means[at : at + PIECE] *= D[rows[at : at + PIECE]]
+    for at in range(0, len(rows), CHUNK_ROWS):
+        means[at : at + CHUNK_ROWS] *= D[rows[at : at + CHUNK_ROWS]]
     return float(means.mean(dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted model, without questions to it; `plait.Fit` says what its fields are."""
+    """A fitted model without queries; `plait.Fit` documents its fields."""
 
     model: Model
     method: str
@@ -219,14 +263,16 @@ class Fitted:
 
     def __post_init__(self) -> None:
         named = {name: as_likelihood(likelihood) for name, likelihood in self.likelihood.items()}
-        object.__setattr__(self, "likelihood", named)
+        object.__setattr__(self, "likelihood", NamedItems("relation", named))
+        object.__setattr__(self, "known", NamedItems("relation", self.known))
+        object.__setattr__(self, "entities", NamedItems("axis or index", self.entities))
 
     @classmethod
     def _of(cls, origin: Origin, members: Sequence[Member], stop: Stop | None) -> Self:
-        """The public view of the loops' states: of the one with the best bound, with all of them behind it.
+        """Fit from the states of the loops; shows the member with the best objective.
 
-        Where members see links reweighed, their bounds do not compare, and the first sees them as they are.
-        stop: why the whole fit stopped; None where it was not at its end.
+        With bootstrap the objectives are not comparable, and the first member is shown. `stop`: why the whole fit
+        stopped; None if it has not.
         """
         fits = [cls._alone(origin, member) for member in _ready(members)]
         best = fits[0] if origin.settings.get("bootstrap") else max(fits, key=lambda fit: fit.objective)
@@ -259,12 +305,12 @@ class Fitted:
 
     @cached_property
     def _sums(self) -> dict[Any, Array]:
-        """Sums over the rows of factors that were needed so far (`plait.incremental`), kept for the next time."""
+        """Cache of sums over the rows of factors (`plait.incremental`)."""
         return {}
 
     @cached_property
     def _cached_answers(self) -> dict[str, Any]:
-        """Answers that take a pass over all known links, kept for the next time."""
+        """Cache of results that take a pass over all known links."""
         return {}
 
     @property
@@ -274,32 +320,32 @@ class Fitted:
 
     @property
     def members(self) -> tuple[Self, ...]:
-        """The fits whose mixture answers: those of an ensemble, or this one alone."""
+        """The fits of an ensemble, or this one."""
         return self.ensemble or (self,)
 
     @property
     def likelihood_params(self) -> dict[str, dict[str, float]]:
-        """By relation its likelihood's own numbers as they were learnt or given; counts and links have none."""
+        """Parameters of each relation's likelihood, learnt or given; empty for counts and links."""
         return {name: dict(self.state.likelihood_params.get(name, {})) for name in self.likelihood}
 
     @property
     def _origin(self) -> Origin:
-        """What the fit comes from."""
         return Origin(
             self.model, self.method, self.seed, self.entities, self.likelihood, self.exposures, self.known,
             self.settings, self.fingerprint, self.titles,
         )  # fmt: skip
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in ("ensemble", "exposures", "state")]
+        internal = ("ensemble", "exposures", "state")
+        return [name for name in super().__dir__() if not name.startswith("_") and name not in internal]
 
     def _with_known(self, known: dict[str, Known]) -> Self:
-        """The same fit, which remembers these links only."""
+        """The fit with these known links."""
         ensemble = tuple(replace(member, known=known) for member in self.ensemble)
         return replace(self, known=known, ensemble=ensemble)
 
     def _with_bound_titles(self, titles: Mapping[str, Titles]) -> Self:
-        """The same fit with these titles."""
+        """The fit with these titles."""
         ensemble = tuple(replace(member, titles=titles) for member in self.ensemble)
         return replace(self, titles=titles, ensemble=ensemble)
 
@@ -309,7 +355,7 @@ class Fitted:
         return all(axis in data.entities and self.entities[axis] == data.entities[axis] for axis in axes)
 
     def _aligned(self, data: Data, layouts: Mapping[str, Layout]) -> dict[str, Any]:
-        """Starting points for a fit of other data: rows by name; a new entity starts as the average one."""
+        """Starting points for a fit of other data: rows by name; a new entity starts as the average."""
         result: dict[str, Any] = {}
         for name, factor in self.factors.items():
             now = cast(Pairs | None, layouts[name].pairs) if name in layouts else None
@@ -330,7 +376,7 @@ class Fitted:
 
 
 def _as_written(layout: Layout, inside: Array) -> Array:
-    """An array of a prior, inside -> with an axis for every index as written, of length 1 where it is tied."""
+    """Array of a prior from inside to written order, with length 1 where tied."""
     array = inside.transpose([layout.inside.index(index) for index in layout.indices])
     if layout.pairs is None:
         return array
@@ -339,7 +385,7 @@ def _as_written(layout: Layout, inside: Array) -> Array:
 
 
 def _of_pairs(factor: Posterior, then: Pairs, now: Pairs) -> Posterior:
-    """The posterior of a factor that remembers other pairs of the same entities: a new one has what it shared."""
+    """Posterior of a factor over other pairs of the same entities: a new pair has its shared row."""
     own = then.find(columns_of(now.coords))
     rows = np.concatenate([own, np.arange(len(then), then.rows)])
     C, D, mean, geomean = (a[rows] for a in (factor.concentration, factor.scale, factor.mean, factor.exp_mean_log))
@@ -347,17 +393,29 @@ def _of_pairs(factor: Posterior, then: Pairs, now: Pairs) -> Posterior:
 
 
 def unfinished(last: Record) -> Stop:
-    """What stands for a stop where the loop was not at its end."""
+    """Stop of a loop that is not at its end."""
     when = "of the warm-up" if last.warm_up else f"after sweep {last.sweep}"
-    return Stop(Reason.UNFINISHED, f"not finished: this is the checkpoint {when}.", "`init` goes on from here.")
+    return Stop(Reason.UNFINISHED, f"not finished: this is the checkpoint {when}.", "Continue with `init`.")
 
 
 def _ready(members: Sequence[Member]) -> Sequence[Member]:
-    """The members of an ensemble that can answer: one that is still warming up compares with no other."""
+    """Members that are past their warm-up, if any."""
     return [m for m in members if not m.state.history[-1].warm_up] or members[:1]
 
 
 def _rows(array: Array, rows: NDArray[np.int64], axis: int) -> Array:
-    """Rows by number along an axis; −1 takes the average over the axis."""
+    """Rows by number along an axis; −1 takes the average."""
     average = array.mean(axis=axis, keepdims=True)
     return np.take(np.concatenate([array, average], axis=axis), rows, axis=axis)
+
+
+def closed_cells(fit: Fitted, relation: str) -> Closed:
+    """The cells of a relation that no link is expected in: by rules of the data, and slices without self-links."""
+    key, known, indices = f"closed {relation}", fit.known[relation], fit.model.equation(relation).indices
+    if key not in fit._cached_answers:
+        closed = replace(known.closed, indices=indices, shape=known.shape)
+        if known.rule is None or known.rule.self_links != "observed":
+            pieces = (known.written_in(cells) for cells, _, _ in known.pieces(TUNING.listing_chunk))
+            closed = close_slices(closed, [fit.model.axis(index) for index in indices], pieces, known.groups)
+        fit._cached_answers[key] = closed
+    return cast(Closed, fit._cached_answers[key])

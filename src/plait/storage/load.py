@@ -1,4 +1,4 @@
-"""Read a run back."""
+"""Loading of runs."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -34,7 +34,7 @@ from plait.likelihood import OWN, Likelihood, as_likelihood
 from plait.model import Model
 from plait.model.model import Equation
 from plait.storage.array_checks import (
-    TINY,
+    MIN_POSITIVE,
     check_columns,
     check_factor,
     check_flags,
@@ -50,11 +50,11 @@ from plait.storage.run_folder import MANIFEST, Content, intact, manifest
 from plait.storage.stored_weights import restored, rule_of, weight_terms
 
 Arrays = Mapping[str, NDArray[Any]]
-MAX_READS = 100  # of a run that is saved again and again meanwhile
+MAX_READS = 100  # of a run that is being saved meanwhile
 
 
 def read_run(path: str | PathLike[str]) -> tuple[Origin, list[Member], Stop | None]:
-    """What a run holds: the origin of the fit, its members, and why it stopped (None: it was not at its end)."""
+    """Origin of the fit, its members, and why it stopped (None: it has not)."""
     refuse_in_fork("plait.load")
     for _ in range(MAX_READS):
         header = manifest(path)
@@ -65,9 +65,9 @@ def read_run(path: str | PathLike[str]) -> tuple[Origin, list[Member], Stop | No
             if manifest(path)["files"] == header["files"]:
                 raise
     raise StorageError(
-        f"the run was saved {MAX_READS} times while it was read.",
+        f"another process saved the run {MAX_READS} times during reading.",
         location=FileLocation(Path(path)),
-        hint="Copy the folder while nothing is saved there, and load the copy.",
+        hint="Copy the folder while it does not change, and load the copy.",
     )
 
 
@@ -108,13 +108,13 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
 
 
 def _naming(place: Path, header: Mapping[str, Any], name: str) -> AbstractContextManager[None]:
-    """Name a file of the run in errors about its content; the manifest where there is no such file."""
+    """Context in which errors name a file of the run, or the manifest."""
     entry = header["files"].get(name, {"file": MANIFEST})
     return Content(b"", place / entry["file"]).naming()
 
 
 def _check_names(model: Model, header: Mapping[str, Any]) -> None:
-    """Refuse a manifest of another model: other relations or factors."""
+    """Refuse a manifest with other relations or factors than the model's."""
     for word in ("likelihood", "relations"):
         if set(header.get(word, model.relations)) != set(model.relations):
             raise ValueError(f"{word} is of {sorted(header[word])!r:.200}, but the model has {list(model.relations)}")
@@ -126,7 +126,7 @@ def _check_names(model: Model, header: Mapping[str, Any]) -> None:
 
 
 def stop_of(course: Mapping[str, Any]) -> Stop | None:
-    """Why a run, or a member of it, ended; None where it was not at its end."""
+    """Why a run, or a member, ended; None if it has not."""
     return None if course["stop"] is None else Stop.from_words(course["stop"])
 
 
@@ -138,14 +138,14 @@ def _likelihood(words: Any, place: Path) -> Likelihood:
 
 
 def courses(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The members of a run by the name of their file; runs of earlier versions had one, in the header itself."""
+    """Members of a run by the name of their file; earlier versions had one, in the header."""
     if "members" not in header:
         return {"state": header}
     return {f"state-{n}": course for n, course in enumerate(header["members"])}
 
 
 def sweeps_done(header: Mapping[str, Any]) -> int:
-    """How many sweeps all members of a run have done; one that has not begun has done none."""
+    """Number of sweeps of all members."""
     found, wanted = courses(header), header["settings"].get("restarts", 1)
     return min(int(course["history"][-1][0]) for course in found.values()) if len(found) >= wanted else 0
 
@@ -157,7 +157,7 @@ def _arrays(place: Path, header: Mapping[str, Any], name: str) -> dict[str, NDAr
     with file.naming():
         if isinstance(file.data, Path):
             return load_file(file.data)
-        # Those of an archive are views that cannot be written to.
+        # Arrays of an archive are read-only views.
         return {name: array.copy() for name, array in load(file.data).items()}
 
 
@@ -171,12 +171,12 @@ def _labels(axis: str, file: Content) -> Labels:
         if len(names) and label_series(names, axis).dtype != names.dtype:
             raise ValueError(f"names cannot be of type {names.dtype}")
         if names.n_unique() < len(names):
-            raise ValueError("it has a name twice")
+            raise ValueError("it contains a name twice")
         return Labels(axis, names)
 
 
 def _titles(model: Model, labels: Mapping[str, Labels], place: Path, header: Mapping[str, Any]) -> dict[str, Titles]:
-    """Titles by axis and index, of axes that have any."""
+    """Titles by axis and index."""
     import polars as pl
 
     found = {}
@@ -200,7 +200,7 @@ def _read_links(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) 
     import polars as pl
 
     count = pl.scan_parquet(file).select(pl.len()).collect().item()
-    if count > math.prod(shape):  # a small file may have many rows
+    if count > math.prod(shape):  # a small file may decompress to many rows
         raise ValueError(f"it has {count:,} links, but there are {math.prod(shape):,} cells")
     table, groups = pl.read_parquet(file), groups_of(equation)
     check_known(table, equation.indices, shape)
@@ -219,33 +219,33 @@ def _read_links(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) 
 def _on_disk(
     blocks: Path, wanted: str | None, place: Path, equation: Equation, shape: tuple[int, ...], weight: float | None
 ) -> Links:
-    """Known links in the blocks that the fit was made from: where they were, or beside the run.
+    """Known links in the blocks of the fit, at their old path or next to the run.
 
-    wanted: their fingerprint; weight: of the relation, which blocks were perhaps packed with another of. Runs of
-    earlier versions have neither.
+    `wanted`: their fingerprint; `weight`: of the relation, which may differ from that of packing. Earlier versions have
+    neither.
     """
     there = [path for path in (blocks, place.parent / blocks.name) if path.is_dir()]
     if not there:
         raise StorageError(
-            f"the blocks that this run was made from are not there: {blocks}.",
+            f"the blocks of this run are missing: {blocks}.",
             location=FileLocation(place),
-            hint=f"Put the folder {blocks.name} back, or beside the run.",
+            hint=f"Restore the folder {blocks.name}, or put it next to the run.",
         )
     opened = [Packed.open(path).relations.get(equation.relation) for path in there]
     found = next((one for one in opened if one and wanted in (None, one.fingerprint)), None)
     if found is None:
         other = opened[0].fingerprint if opened[0] else f"that of no {equation.relation}"
         raise StorageError(
-            f"the blocks in {there[0]} are not those that this run was made from: their fingerprint is {other}, "
-            f"not {wanted}.",
+            f"the blocks in {there[0]} are not the blocks of this run: their fingerprint is {other}, "
+            f"expected {wanted}.",
             location=FileLocation(place),
-            hint=f"Put the folder {blocks.name} of that time back, or beside the run, or fit again.",
+            hint=f"Restore the original folder {blocks.name}, or put it next to the run; or fit again.",
         )
     return LinksOnDisk.of(found.sized(shape), groups_of(equation), None if weight is None else float(weight))
 
 
 def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[str, Any]) -> Known:
-    """The same with closed cells and names of columns; runs of earlier versions have none."""
+    """Known links with structural zeros and column names; earlier versions have none."""
     outline = header.get("relations", {}).get(equation.relation)
     if outline is None:
         return known
@@ -258,9 +258,9 @@ def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[s
             check_indices("a table", over, equation.indices)
             check_rows("a table", coords, [sizes[index] for index in over])
     closed = Closed(equation.indices, known.shape, tables)
-    kind = outline.get("kind", "polars")  # earlier versions did not remember it
+    kind = outline.get("kind", "polars")  # missing in earlier versions
     known = replace(known, closed=closed, columns=outline["columns"], value=outline["value"], kind=kind)
-    if (said := outline.get("observed")) is None:  # neither did they say how cells are observed
+    if (said := outline.get("observed")) is None:  # missing in earlier versions
         return known
     observed, rules = (
         _arrays(place, header, name) if name in header["files"] else {} for name in ("observed", "rules")
@@ -308,7 +308,7 @@ def _state(
             rank = course["history"][-1][4]
             wanted = [extents[index] for index in factor.visible] if layout.pairs is None else [layout.sizes[0]]
             check_shape(name, next(iter(parts.values())), [*wanted, *(rank[index] for index in factor.latent)])
-            # Padding of log L is −inf wherever a fit makes it; everything else is padded with 0.
+            # Padding of log L is −inf, of everything else 0.
             packed = {kind: _packed(layout, kind, inside) for kind, inside in parts.items()}
             factors[name] = FactorSnapshot(layout, **packed)
         if f"{name}/prior/mean" in arrays:
@@ -317,27 +317,27 @@ def _state(
             exposed[name] = arrays[f"{name}/exposed"]
     loop = course["loop"]
     history = [Record(s, b, math.inf if c is None else c, t, dict(r)) for s, b, c, t, r in course["history"]]
-    trail = _trail(factors, arrays, loop)
-    # Runs of earlier versions have likelihoods without numbers of their own.
+    momentum = _momentum(factors, arrays, loop)
+    # Earlier versions have likelihoods without parameters.
     learnt = {
         name: {key: float(n) for key, n in own.items()} for name, own in loop.get("likelihood_params", {}).items()
     }
     return State(
-        factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail, learnt,
+        factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], momentum, learnt,
         loop.get("log_scales"),
     )  # fmt: skip
 
 
 def _check_state(model: Model, likelihoods: Mapping[str, Likelihood], state: State, exposures: Collection[str]) -> None:
-    """Refuse a state that is not of the model: factors without arrays, numbers of others, impossible ones."""
+    """Refuse a state that does not match the model."""
     missing = [name for name in model.factors if name not in state.factors and name not in exposures]
     if missing:
-        raise ValueError(f"the factor {missing[0]} is not there")
+        raise ValueError(f"the factor {missing[0]} is missing")
     for name, prior in state.priors.items():
         inside = state.factors[name].layout.sizes
         for array in (prior.concentration, prior.mean):
             shape = tuple(1 if own == 1 else size for own, size in zip(array.shape, inside))
-            check_numbers(f"the prior of {name}", array, shape if array.ndim == len(inside) else inside, TINY)
+            check_numbers(f"the prior of {name}", array, shape if array.ndim == len(inside) else inside, MIN_POSITIVE)
     for name, flags in state.exposed.items():
         check_flags(f"{name}/exposed", flags, (state.factors[name].layout.rows,))
     check_keys("divergences", state.divergences, list(state.factors))
@@ -347,11 +347,11 @@ def _check_state(model: Model, likelihoods: Mapping[str, Likelihood], state: Sta
         learnt = state.likelihood_params.get(name, {})
         impossible = likelihood.name in OWN and any(number < 0 for number in learnt.values())
         if impossible or not all(0 < moment < math.inf for moment in likelihood.bursts(learnt)):
-            raise ValueError(f"{name} cannot have learnt {learnt}")
+            raise ValueError(f"{name} has unexpected likelihood parameters: {learnt}")
 
 
-def _trail(factors: Mapping[str, FactorSnapshot], arrays: Arrays, loop: Mapping[str, Any]) -> MomentumState:
-    """What an accelerated loop remembers; runs of earlier versions have none."""
+def _momentum(factors: Mapping[str, FactorSnapshot], arrays: Arrays, loop: Mapping[str, Any]) -> MomentumState:
+    """Momentum of an accelerated loop; earlier versions have none."""
     if "n_accepted" not in loop:
         return MomentumState()
     before = {}

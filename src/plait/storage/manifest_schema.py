@@ -12,7 +12,7 @@ def _is_seed(value: Any) -> bool:
 
 
 def _is_name(value: Any) -> bool:
-    """Whether a value names a file of a folder, not a path."""
+    """Whether a value is a file name without a path."""
     return isinstance(value, str) and value.endswith((".safetensors", ".parquet")) and not set("/\\\0:") & set(value)
 
 
@@ -25,7 +25,7 @@ def _is_weight(value: Any) -> bool:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether a value is one sweep: its number, the bound, its change (None at the start), seconds, ranks."""
+    """Whether a value is one sweep: its number, the objective, its change (None at the start), seconds, ranks."""
     if not isinstance(value, list) or len(value) != 5:
         return False
     sweep, bound, change, seconds, rank = value
@@ -84,6 +84,7 @@ SETTINGS = {
     "join?": int,
     "popularity?": {"baseline": _is_number, "objective": _is_number},
     "rank_by?": dict,
+    "search_seconds?": _is_number,
     "weights?": {str: _is_number},
     "weights_by?": dict,
     "folded?": {str: natural},

@@ -1,12 +1,10 @@
-"""A run as one file: a zip of what its folder would hold, nothing compressed (Parquet is, and numbers hardly can be).
+"""Run folders with atomic replacement, and runs in one file: new files, then the manifest that names them, then removal
+of old files.
 
-Nothing is ever unpacked to disk, so that a name in a foreign archive leads nowhere.
-
-A folder that changes as a whole: new files first, then the manifest that names them, then the old files go.
-
-A crash at any moment leaves the old manifest with its files or the new one with its own. Every file has its size and
-a checksum in the manifest, so that damage is found when the folder is read. A run in one file, `model.plait`, is an
-archive of such a folder, written beside the old one and then put in its place.
+A crash leaves the old manifest with its files or the new one with its own. The manifest has size and checksum of every
+file, so damage is detected. A run in one file, `model.plait`, is an uncompressed zip archive of such a folder (Parquet
+is compressed already), written next to the old one and renamed. Archives are never unpacked to disk, so file names in
+them are harmless.
 """
 
 import contextlib
@@ -30,11 +28,11 @@ ENDING = ".plait"
 
 
 class DamagedError(Exception):
-    """What should be an archive cannot be read as one."""
+    """An archive that cannot be read."""
 
 
 def in_one_file(place: Path) -> bool:
-    """Whether the run at a place is one file, or would be."""
+    """Whether the run at a path is one file."""
     return place.is_file() or (place.suffix == ENDING and not place.is_dir())
 
 
@@ -46,14 +44,14 @@ def pack(folder: Path, target: Path) -> None:
 
 
 def unpack(place: Path, name: str) -> bytes | None:
-    """What a file of an archive holds; None where there is none of that name, or the place is no archive at all."""
+    """Content of a file in an archive; None without such a file or archive."""
     if not zipfile.is_zipfile(place):
         return None
     try:
         with zipfile.ZipFile(place) as archive:
             if name not in archive.namelist():
                 return None
-            if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:  # it might become larger than any memory
+            if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:  # decompressed size is unbounded
                 raise DamagedError("it is compressed")
             return archive.read(name)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OSError) as error:
@@ -65,24 +63,24 @@ MANIFEST = "manifest.json"
 # 5: how cells are observed, for what is folded in or learnt later; 6: the manifest has a checksum.
 FORMAT, VERSION = "plait-run", 7  # 7: today's public names
 CHECKSUM_SINCE = 6
-# What a save that was cut off may leave behind: files, drafts of manifests, drafts of safetensors.
+# Files that an interrupted save may leave: files, drafts of manifests, drafts of safetensors.
 OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json|part)|\.tmp\w{6}")
-NOT_OURS = "Name a run that plait made, or another folder."
-AGAIN = "Fetch a copy, or fit again."
+NOT_OURS = "Choose a folder or a .plait file of a saved run."
+AGAIN = "Restore it from a copy, or fit again."
 
 
 class File(NamedTuple):
-    """A file to be: its name without the ending, the ending, what its content depends on, and who writes it."""
+    """A file to write: its name without the suffix, the suffix, the key of its content, and its writer."""
 
     name: str
     ending: str
-    key: str | None  # where the folder has a file of this name and key already, that one stays
+    key: str | None  # a file of this name and key is not written again
     write: Callable[[Path], None]
 
 
 @contextlib.contextmanager
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of a run's folder, or of the folder of an archive, while it is saved."""
+    """Hold the lock of a run's folder, or of the folder of an archive."""
     place = Path(path)
     _check_path(place)
     folder = place.parent if in_one_file(place) else place
@@ -93,7 +91,7 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def publish(path: str | os.PathLike[str], header: Mapping[str, Any], files: list[File]) -> None:
-    """Make these files, and a manifest of them and the header, the content of a `locked` folder, or of one file."""
+    """Replace the content of a `locked` folder, or of one file, by these files and a manifest with the header."""
     place = Path(path)
     with _naming_refusals(place):
         old = _earlier(place)
@@ -102,7 +100,7 @@ def publish(path: str | os.PathLike[str], header: Mapping[str, Any], files: list
         else:
             entries = _write_folder(place, header, files, old)
         _sync(place if place.is_dir() else place.parent)
-    with contextlib.suppress(OSError):  # files of earlier saves do no harm
+    with contextlib.suppress(OSError):  # files of earlier saves are harmless
         if place.is_dir():
             _sweep(place, {entry["file"] for entry in entries.values()})
         else:
@@ -112,7 +110,7 @@ def publish(path: str | os.PathLike[str], header: Mapping[str, Any], files: list
 def _write_folder(
     place: Path, header: Mapping[str, Any], files: list[File], old: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Write new files, then the manifest, whose entries are returned; old: those of files that may stay."""
+    """Write new files, then the manifest, whose entries are returned; `old`: entries of files that may stay."""
     written: list[Path] = []
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -128,7 +126,7 @@ def _write_folder(
 
 
 def _write_file(place: Path, header: Mapping[str, Any], files: list[File]) -> None:
-    """Write a folder beside the file, pack it, and put that in the place of the file."""
+    """Write a folder next to the file, pack it, and rename it."""
     draft = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
     try:
         _write_folder(draft / "run", header, files, {})
@@ -141,22 +139,22 @@ def _write_file(place: Path, header: Mapping[str, Any], files: list[File]) -> No
 
 @contextlib.contextmanager
 def _naming_refusals(place: Path) -> Iterator[None]:
-    """What the system refuses, as an error that says of which run."""
+    """Turn system errors into errors that name the run."""
     try:
         yield
     except BaseException as error:
         if (reason := _refusal(error)) is None:
             raise
-        hint = "Make room, or save into" if reason.errno == errno.ENOSPC else "Save into"
+        hint = "Free some space, or save into" if reason.errno == errno.ENOSPC else "Save into"
         raise StorageError(
             f"the run cannot be saved: {reason.strerror or reason}.",
             location=FileLocation(place),
-            hint=f"{hint} another folder; what was there is as it was.",
+            hint=f"{hint} another folder. The old run is unchanged.",
         ) from reason
 
 
 def _refusal(error: BaseException) -> OSError | None:
-    """What the system refused, also where polars or safetensors say it in words of their own."""
+    """The system error, also from texts of polars or safetensors."""
     if isinstance(error, OSError):
         return error
     number = re.search(r"\(os error (\d+)\)", str(error))
@@ -164,23 +162,23 @@ def _refusal(error: BaseException) -> OSError | None:
 
 
 def _earlier(place: Path) -> dict[str, Any]:
-    """The file entries of the run that the folder holds now; refuse a folder that holds anything else."""
+    """File entries of the run in the folder; refuses a folder with anything else."""
     _check_path(place)
     if not place.exists():
         return {}
     if not place.is_dir() and not holds_run(place):
         raise StorageError(
-            f"a run is a folder or an archive of one ({ENDING}), but this is a file.",
+            f"expected a folder or a {ENDING} file, got another file.",
             location=FileLocation(place),
-            hint=NOT_OURS,
+            hint="Choose another path.",
         )
     if not holds_run(place):
         strange = [path.name for path in place.iterdir() if not OURS.fullmatch(path.name)]
         if strange:
             raise StorageError(
-                f"this folder holds other things, such as {strange[0]!r}.",
+                f"this folder contains other files, such as {strange[0]!r}.",
                 location=FileLocation(place),
-                hint=NOT_OURS,
+                hint="Choose another path.",
             )
         return {}
     return dict(manifest(place)["files"])
@@ -189,21 +187,21 @@ def _earlier(place: Path) -> dict[str, Any]:
 def _check_path(place: Path) -> None:
     if fault := path_fault(place):
         raise StorageError(
-            f"there can be no such folder: {fault}.",
+            f"this is not a valid path: {fault}.",
             location=FileLocation(place),
-            hint="Name another folder.",
+            hint="Choose another folder.",
         )
 
 
 def _placed(place: Path, file: File, old: Mapping[str, Any], written: list[Path]) -> dict[str, Any]:
-    """Write a file unless it is there already; its entry in the manifest."""
+    """Write a file unless it exists; return its entry in the manifest."""
     known = old.get(file.name)
     if file.key is not None and known is not None and known["key"] == file.key and _fits(place, known):
         return dict(known)
     path = place / f"{file.name}-{secrets.token_hex(4)}{file.ending}"
     written.append(path)
     path.touch()
-    mode = path.stat().st_mode  # as this user's files are: safetensors would keep others from reading its own
+    mode = path.stat().st_mode  # by the umask; safetensors would make it private
     file.write(path)
     path.chmod(mode)
     _sync(path)
@@ -223,7 +221,7 @@ def _checksum(content: Path | bytes) -> str:
 
 
 def _sync(path: Path) -> None:
-    """Wait until the disk has it: else a power cut could keep the manifest and lose what it names."""
+    """fsync: else a power failure could keep the manifest and lose its files."""
     if os.name == "nt" and path.is_dir():
         return
     handle = os.open(path, os.O_RDONLY)
@@ -242,7 +240,7 @@ def _sweep(place: Path, needed: set[str]) -> None:
 
 
 def _sweep_drafts(place: Path) -> None:
-    """Remove what a save of this file that was cut off has left beside it."""
+    """Remove drafts of interrupted saves of this file."""
     draft = re.compile(re.escape(f".{place.name}-") + "[0-9a-f]{8}")
     for path in place.parent.iterdir():
         if draft.fullmatch(path.name):
@@ -250,7 +248,7 @@ def _sweep_drafts(place: Path) -> None:
 
 
 def holds_run(path: str | os.PathLike[str]) -> bool:
-    """Whether a run is there, whole or damaged: a folder with a manifest, or a file that is an archive with one."""
+    """Whether a run is there, whole or damaged: a folder with a manifest, or an archive with one."""
     place = Path(path)
     _check_path(place)
     try:
@@ -260,11 +258,13 @@ def holds_run(path: str | os.PathLike[str]) -> bool:
 
 
 def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The manifest of a run; its `extra` is what was saved beside the fit."""
+    """Manifest of a run; `extra` was saved with the fit."""
     place = Path(path)
     path = place / MANIFEST
     if not holds_run(place):
-        what = "there is no such folder" if not place.exists() else f"this is no run of Plait: it has no {MANIFEST}"
+        what = (
+            "the folder does not exist" if not place.exists() else f"this is not a run of Plait: {MANIFEST} is missing"
+        )
         raise StorageError(f"{what}.", location=FileLocation(place), hint=NOT_OURS)
     try:
         content = unpack(place, MANIFEST) if place.is_file() else read_bytes(path, AGAIN)
@@ -276,7 +276,7 @@ def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     version = found.get("version")
     if isinstance(version, int) and version > VERSION:
         raise StorageError(
-            f"the run has format version {version}, but this Plait knows versions up to {VERSION}.",
+            f"the run has format version {version}, but this version of Plait reads versions up to {VERSION}.",
             location=FileLocation(place),
             hint=f"Upgrade Plait (the run was saved by {found.get('plait', 'a newer one')}).",
         )
@@ -296,14 +296,14 @@ def refuse_older(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Non
 
 
 class Content(NamedTuple):
-    """A file of a run, compared with its checksum: its path, or what an archive holds; and what messages call it."""
+    """A file of a run after its checksum was verified: its path or bytes, and its name in messages."""
 
     data: Path | bytes
     path: Path
 
     @contextlib.contextmanager
     def naming(self) -> Iterator[None]:
-        """Raise what is wrong with the content as an error that names the file."""
+        """Context in which errors about the content name the file."""
         try:
             yield
         except StorageError:
@@ -320,16 +320,16 @@ class Content(NamedTuple):
 
 
 def intact(path: str | os.PathLike[str], header: Mapping[str, Any], name: str) -> Content:
-    """One of the run's files, after checking that it is as it was written."""
+    """A file of the run, after verifying its checksum."""
     place, entry = Path(path), header.get("files", {}).get(name)
     if entry is None:
         raise StorageError(
-            f"the manifest is damaged: it names no {name}.",
+            f"the manifest is damaged: {name} is missing.",
             location=FileLocation(place / MANIFEST),
             hint=AGAIN,
         )
     file = place / entry["file"]
-    hint = "Fetch a copy of the folder, or fit again." if place.is_dir() else AGAIN
+    hint = "Restore the folder from a copy, or fit again." if place.is_dir() else AGAIN
     try:
         content = inside(place, file.name, hint=hint) if place.is_dir() else unpack(place, file.name)
     except DamagedError:

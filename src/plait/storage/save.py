@@ -1,4 +1,4 @@
-"""Write a run: factors and priors in safetensors, labels and known links in Parquet, the rest in the manifest."""
+"""Saving of runs: factors and priors in safetensors, labels and known links in Parquet, the rest in the manifest."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,10 +34,10 @@ def save(
     replace: bool = False,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make this run the content of a folder or an archive; stop: why it ended, None where it goes on.
+    """Replace a folder or an archive by this run; `stop`: why it ended, None if it has not.
 
-    replace: whether the run of another fit may go. Where an earlier state of this one is there, it always may, and what
-    was saved beside it stays unless there is something new.
+    `replace`: whether the run of another fit may be replaced. An earlier state of the same fit always is, and its
+    `extra` stays unless given.
     """
     import json
 
@@ -46,8 +46,8 @@ def save(
         json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            f"extra cannot be written as JSON: {error}.",
-            hint="Give plain numbers, texts and lists.",
+            f"`extra` cannot be written as JSON: {error}.",
+            hint="Use numbers, strings, lists and dicts.",
         ) from None
     with locked(path):
         if not replace and holds_run(path):
@@ -55,18 +55,17 @@ def save(
             if not _goes_on(earlier, origin, members):
                 kind = "file" if Path(path).is_file() else "folder"
                 raise StorageError(
-                    f"this {kind} holds a run already, of another fit.",
+                    f"this {kind} already contains a run of another fit.",
                     location=FileLocation(fspath(path)),
-                    hint=f"Save into another {kind}, or give `replace=True`.",
+                    hint=f"Choose another {kind}, or set `replace=True`.",
                 )
             extra = earlier["extra"] if extra is None else extra
         publish(path, _header(origin, members, stop, extra), _files(origin, members))
 
 
 def _goes_on(earlier: Mapping[str, Any], origin: Origin, members: Sequence[Member]) -> bool:
-    """Whether these members are those of an earlier save, or what became of them.
-
-    A history has the seconds of every sweep, so that those of two fits never begin alike.
+    """Whether these members continue those of an earlier save. Histories contain seconds, so two fits
+    never have the same.
     """
     if earlier.get("fingerprint") != origin.fingerprint:
         return False
@@ -100,12 +99,12 @@ def _header(
 
 
 def _words(likelihood: Likelihood) -> str | dict[str, Any]:
-    """A likelihood in JSON: its name, with what was given where anything was."""
+    """A likelihood as JSON: its name, with its settings if any."""
     return likelihood.to_words() if likelihood.settings() else likelihood.name
 
 
 def _course(member: Member) -> dict[str, Any]:
-    """How a member got to its state, which is in a file."""
+    """History of a member, whose state is in a file."""
     state = member.state
     return {
         "seed": member.seed,
@@ -115,8 +114,8 @@ def _course(member: Member) -> dict[str, Any]:
             "rates": list(state.rates),
             "divergences": dict(state.divergences),
             "pause": state.pause,
-            "n_accepted": state.trail.n_accepted,
-            "extrapolated": state.trail.extrapolated,
+            "n_accepted": state.momentum.n_accepted,
+            "extrapolated": state.momentum.extrapolated,
             "likelihood_params": dict(state.likelihood_params),
             "log_scales": None if state.log_scales is None else dict(state.log_scales),
         },
@@ -124,7 +123,7 @@ def _course(member: Member) -> dict[str, Any]:
 
 
 def _remembered(known: Known) -> dict[str, Any]:
-    """How a table named its columns, whose it was, and over which indices rules close cells, which are in a file."""
+    """Column names and library of the table, and index sets of structural zeros, which are in a file."""
     return {
         **known.links.outline(),
         "columns": dict(known.columns),
@@ -136,12 +135,12 @@ def _remembered(known: Known) -> dict[str, Any]:
 
 
 def _finite(change: float) -> float | None:
-    """JSON knows no infinity; the start has no change."""
+    """JSON has no infinity; the start has no change."""
     return change if math.isfinite(change) else None
 
 
 def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
-    """States change with every save; labels, known links and exposures only with the data."""
+    """States change with every save; labels, known links and exposures with the data only."""
     key = origin.fingerprint
     files = [
         File(f"state-{n}", ".safetensors", None, partial(_write_arrays, _state_arrays(member.state)))
@@ -155,7 +154,7 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
     if arrays := rule_arrays(origin.known):
         files.append(File("rules", ".safetensors", None, partial(_write_arrays, arrays)))
     if any(known.closed for known in origin.known.values()):
-        # Which cells are closed is no part of the fingerprint: the same weights may come from other rules.
+        # Structural zeros are not part of the fingerprint: the same weights may come from other rules.
         files.append(File("closed", ".safetensors", None, partial(_write_arrays, _closed_arrays(origin.known))))
     for n, axis in enumerate(origin.model.axes):
         files.append(File(f"labels-{n}-{axis}", ".parquet", key, partial(_write_labels, origin.entities[axis])))
@@ -169,7 +168,7 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
 
 
 def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
-    """Arrays by factor and kind, with the axes inside: visible indices, then latent ones, no padding."""
+    """Arrays by factor and kind with the inside shape, without padding."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, kept in state.factors.items():
         for kind in FactorSnapshot._fields[1:]:
@@ -180,7 +179,7 @@ def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
             arrays[f"{name}/pairs"] = cast(Pairs, kept.layout.pairs).coords
     for name, prior in state.priors.items():
         arrays |= {f"{name}/prior/concentration": prior.concentration, f"{name}/prior/mean": prior.mean}
-    for name, before in state.trail.before.items():
+    for name, before in state.momentum.before.items():
         layout = state.factors[name].layout
         arrays |= {f"{name}/before/{n}": layout.unpack(stored) for n, stored in enumerate(before)}
     return arrays | {f"{name}/exposed": rows for name, rows in state.exposed.items()}
@@ -202,7 +201,7 @@ def _write_labels(labels: Labels, path: Path) -> None:
 
 
 def _write_titles(titles: Titles, path: Path) -> None:
-    """One a row of the axis, null where there is none."""
+    """One title per row of the axis, null without one."""
     titles.column.alias("title").to_frame().write_parquet(path)
 
 

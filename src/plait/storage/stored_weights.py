@@ -1,4 +1,4 @@
-"""How relations are observed, in a run: M and the rule that cells of new entities follow, as words and arrays."""
+"""Observation weights in a run: M and the rule for cells of new entities, as JSON and arrays."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ NUMBERS = ("unlisted", "zero", "weight", "unseen", "self_links", "apart")
 
 
 def outline(weights: Weights) -> list[dict[str, Any]]:
-    """The terms of weights without their arrays."""
+    """Terms of weights without their arrays."""
     return [
         {"coefficient": term.coefficient, "vectors": list(term.vectors), "table": list(term.table_indices)}
         for term in weights.terms
@@ -27,7 +27,7 @@ def outline(weights: Weights) -> list[dict[str, Any]]:
 
 
 def weight_arrays(name: str, weights: Weights, known: Known | None = None) -> dict[str, NDArray[Any]]:
-    """The arrays of weights; known: the links whose cells need not be there again."""
+    """Arrays of weights; `known`: links whose cells are not stored again."""
     arrays: dict[str, NDArray[Any]] = {}
     for t, term in enumerate(weights.terms):
         arrays |= {f"{name}/{t}/vector/{index}": vector for index, vector in term.vectors.items()}
@@ -48,7 +48,7 @@ def weight_terms(
     known: Known | None = None,
     rule: Rule | None = None,
 ) -> tuple[Term, ...]:
-    """The terms of weights over these indices again; known, rule: of M, what it is about."""
+    """Terms of weights over these indices; `known`, `rule`: of M."""
     terms, sizes = [], dict(zip(indices, shape))
     for t, entry in enumerate(said):
         vectors = {index: arrays[f"{name}/{t}/vector/{index}"] for index in entry["vectors"]}
@@ -74,7 +74,7 @@ def weight_terms(
 
 
 def words(known: Known) -> dict[str, Any] | None:
-    """The rule and the terms of M without arrays; None where they are not known."""
+    """Rule and terms of M without arrays; None if unknown."""
     rule = known.rule
     if rule is None:
         return None
@@ -84,7 +84,7 @@ def words(known: Known) -> dict[str, Any] | None:
 
 
 def rule_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
-    """The arrays of all rules."""
+    """Arrays of all rules."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, rule in ((name, one.rule) for name, one in known.items() if one.rule is not None):
         arrays |= {f"{name}/seen/{index}": vector for index, vector in rule.seen.items()}
@@ -93,7 +93,7 @@ def rule_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
 
 
 def observed_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
-    """The arrays of M of all relations."""
+    """Arrays of M of all relations."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, one in known.items():
         arrays |= weight_arrays(name, one.observed, one) if one.rule is not None else {}
@@ -101,7 +101,7 @@ def observed_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
 
 
 def rule_of(name: str, sizes: Mapping[str, int], said: Mapping[str, Any], arrays: Arrays) -> Rule:
-    """The rule of a relation over indices of these sizes, as a run says it."""
+    """Rule of a relation over indices of these sizes, from a run."""
     seen = {index: arrays[f"{name}/seen/{index}"] for index in said["seen"]}
     hidden = {tuple(over): arrays[f"{name}/hidden/{n}"] for n, over in enumerate(said["hidden"])}
     for index, flags in seen.items():
@@ -115,7 +115,7 @@ def rule_of(name: str, sizes: Mapping[str, int], said: Mapping[str, Any], arrays
 def restored(
     known: Known, name: str, indices: tuple[str, ...], rule: Rule, said: Mapping[str, Any], arrays: Arrays
 ) -> Known:
-    """The same with its rule and what a run says of M."""
+    """Known links with the rule and M of a run."""
     terms = weight_terms(name, said["weights"], arrays, indices, known.shape, known, rule)
     weights = Weights(indices, known.shape, terms)
     return replace(known, rule=rule, boxes=(Box((0,) * len(known.shape), weights),))

@@ -1,1 +1,1 @@
-"""Groups that a fit has found: who is in a component, and who is like whom."""
+"""Components of a fit: their entities, and similarity of entities."""

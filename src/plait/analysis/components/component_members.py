@@ -1,12 +1,12 @@
-"""Who is in a component: the entities that hold most of it, in every factor that has it.
+"""Entities of each component, in every factor that has it.
 
     weight = E / Σ E over the entities of the axis        sd = of that share, to first order (`share_sd`)
-    lift   = weight / the entity's share of the known counts of the relations in which the factor stands
-    data   = Σ E (C − prior)/C / Σ E, of the entity's own entries
+    lift   = weight / the entity's share of the known counts of the relations with the factor
+    data   = Σ E (C − prior)/C / Σ E, over the entity's own entries
 
-of one latent index of a factor at a time. Its other latent indices are summed out, each of their values weighed by what
-the rest of the model holds of it (`holding`); other visible indices are added up, so a factor over pairs has rows for
-each of its axes. A factor without a visible index (a core, weights) has none.
+One latent index of a factor at a time: its other latent indices are summed out, weighted by the rest of the model
+(`entity_shares.rest`). Other visible indices are summed, so a factor over pairs has rows for each of its axes. Factors
+without a visible index (cores, weights) have none.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def components(fit: Fitted, *, top: int | None = 10) -> "pl.DataFrame":
-    """The `top` heaviest entities of every component, factor and axis, all of them if None; see `Fit.components`."""
+    """The `top` heaviest entities of every component, factor and axis, or all of them; see `Fit.components`."""
     import polars as pl
 
     if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
-        raise ParameterError.must_be("top", "a whole number, 1 or more, or None", top)
+        raise ParameterError.must_be("top", "an integer of at least 1, or None", top)
     shares = _shares(fit)
     order = {index: n for n, index in enumerate(fit.model.latent)}
     found = [_empty(fit)]
@@ -42,13 +42,13 @@ def components(fit: Fitted, *, top: int | None = 10) -> "pl.DataFrame":
             found.append(_listed(holding, place, index, popular, top, shares[holding.factor, index]))
     whole = pl.concat(found)
     by = pl.col("index").replace_strict(order, return_dtype=pl.Int64)
-    return whole.sort(by, "component", maintain_order=True)  # factors and axes are in their order already
+    return whole.sort(by, "component", maintain_order=True)  # factors and axes are in order already
 
 
 def _listed(
     holding: Holding, place: int, index: str, popular: Array, top: int | None, shares: dict[str, list[float | None]]
 ) -> "pl.DataFrame":
-    """The entities of one factor, axis and latent index, component by component."""
+    """Entities of one factor, axis and latent index, component by component."""
     import polars as pl
 
     held = np.ascontiguousarray(_alone(holding, place, holding.summed(holding.posterior.mean), 1).T, np.float64)
@@ -59,8 +59,8 @@ def _listed(
     scale = np.where(sums > 0, sums, 1.0)[number]
     mean = held[number, rows]
     variance, learnt = np.empty(len(rows)), np.empty(len(rows))
-    for start in range(0, len(rows), PIECE):
-        part = slice(start, start + PIECE)
+    for start in range(0, len(rows), CHUNK_ROWS):
+        part = slice(start, start + CHUNK_ROWS)
         at = np.arange(len(rows[part])), number[part]
         variance[part] = _alone(holding, place, holding.variance(rows[part]), 2)[at]
         learnt[part] = _alone(holding, place, holding.from_data(rows[part]), 1)[at]
@@ -85,7 +85,7 @@ def _listed(
 
 
 def _titles(holding: Holding, names: "pl.Series") -> "dict[str, pl.Series]":
-    """The titles of entities, where any axis of the fit has some."""
+    """Titles of entities, if any axis of the fit has some."""
     import polars as pl
 
     titles = holding.fit.titles
@@ -95,11 +95,11 @@ def _titles(holding: Holding, names: "pl.Series") -> "dict[str, pl.Series]":
     return {title_column("entity"): own.cast(pl.String)}
 
 
-PIECE = 1 << 16  # entities of components whose rows are looked up at a time
+CHUNK_ROWS = 1 << 16  # bounds the memory of a lookup
 
 
 def _alone(holding: Holding, place: int, array: Array, power: int) -> Array:
-    """Rows (n, *latent) -> (n, values of one latent index), the others summed out, weighed by `rest` to a power."""
+    """Sum out all but one latent index, weighted by `rest` to a power: (n, *latent) → (n, n_values)."""
     if array.ndim == 2:
         return array
     others = tuple(n + 1 for n in range(array.ndim - 1) if n != place)
@@ -107,15 +107,17 @@ def _alone(holding: Holding, place: int, array: Array, power: int) -> Array:
 
 
 def _shares(fit: Fitted) -> dict[tuple[str, str], dict[str, list[float | None]]]:
-    """By factor and latent index, as the factor is first written, the shares of its components by relation."""
+    """Shares of components by relation, keyed by factor and latent index as first written."""
     table = coupling(fit)
     terms = {equation.relation: [name or None for name in name_terms(equation)] for equation in fit.model.equations}
     keys = zip(*(table[name].to_list() for name in ("relation", "term", "index", "component")))
     shares = dict(zip(keys, table["share"].to_list()))
 
     def of(family: Family, relation: str, component: int) -> float | None:
-        own = {use: shares[use[0], terms[use[0]][use[1]], use[2], component] for use in family.uses}
-        return family.share(own, relation)
+        own = [(number, indices[0]) for (name, number), indices in family.terms.items() if name == relation]
+        return (
+            sum(shares[relation, terms[relation][number], index, component] for number, index in own) if own else None
+        )
 
     found = {}
     for family in families(fit.model):

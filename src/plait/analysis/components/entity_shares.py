@@ -1,16 +1,13 @@
-"""A factor as the entities of one of its axes see it: what each holds of every component.
+"""Shares of entities in components: a factor as seen along one of its visible indices.
 
-An entity's row is (*latent); where the factor has several visible indices, the others are added up, for a factor over
-pairs over the pairs that it remembers. Entries of different components compare only together with the rest of the
-model: scaling a component up in one factor and down in another changes nothing that is predicted. So they are weighed
-by what the other factors of their terms hold of the component, all entities added up (`rest`); with it an entry is the
-expected counts that it would take part in, were all cells observed.
+An entity's row has shape (*latent). Other visible indices of the factor are summed; for a factor over pairs, over the
+pairs with rows. Entries of different components are comparable only together with the rest of the model, since scaling
+a component up in one factor and down in another changes no prediction. So entries are weighted by the totals of the
+other factors of their terms (`rest`), which makes them expected counts if all cells were observed.
 
-Which components an entity is in: its profile, by which `similar` compares.
+The profile of an entity is the share of each component, by which `similar` compares entities:
 
     share = E·rest / Σ E·rest over components     sd = of that share (`share_sd`)     data as in `components`
-
-with the weights `rest` of `holding`, so a share is one of the counts that are expected of the entity.
 """
 
 import math
@@ -34,15 +31,14 @@ from plait.storage.fitted import Fitted, Posterior
 if TYPE_CHECKING:
     import polars as pl
 
-PIECE = 1 << 16  # entities whose variances are added up at a time
+CHUNK_ROWS = 1 << 16  # bounds the memory of sums of variances
 
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """One visible index of a factor with latent ones.
+    """One visible index of a factor with latent indices.
 
-    axis: what tables call it: its axis, or its own name where the factor has that axis twice. latent: the factor's
-    latent indices.
+    `axis`: its name in tables, which is that of the index where the factor has the axis twice.
     """
 
     fit: Fitted
@@ -58,21 +54,20 @@ class Holding:
 
     @property
     def posterior(self) -> Posterior:
-        """The factor."""
         return self.fit.factors[self.factor]
 
     @property
     def size(self) -> int:
-        """How many entities there are."""
+        """Number of entities."""
         return len(self.fit.entities[self.index])
 
     @property
     def plain(self) -> bool:
-        """Whether an entity's row is a row of the factor, so that nothing has to be added up."""
+        """Whether an entity's row is a row of the factor."""
         return len(self.fit.model.factor(self.factor).visible) == 1
 
     def summed(self, array: Array) -> Array:
-        """An array of the factor's shape -> (entities, *latent), other visible indices added up; a view if plain."""
+        """Sum an array of the factor's shape to (n_entities, *latent); a view if plain."""
         pairs, indices = self.posterior.pairs, self.fit.model.factor(self.factor).indices
         if pairs is not None:
             rows, width = array[: len(pairs)].reshape(len(pairs), -1), math.prod(array.shape[1:])
@@ -89,16 +84,18 @@ class Holding:
         return tuple(self.fit.rank[index] for index in self.latent)
 
     def summed_at(self, array: Array, rows: Rows) -> Array:
-        """The same for some entities: (n, *latent)."""
+        """The same for some entities, (n, *latent)."""
         return self.summed(array)[rows]
 
     @cached_property
     def unit(self) -> float:
-        """A power of two near the largest mean: in it variances are doubles, whatever the scale of the factor."""
+        """A power of two near the largest mean, so that variances in units of its square neither overflow nor
+        underflow.
+        """
         return math.ldexp(1.0, math.frexp(float(self.posterior.mean.max(initial=0.0)) or 1.0)[1] - 1)
 
     def variance(self, rows: Rows) -> Array:
-        """Posterior variances of what some entities hold, (n, *latent), over unit²; 0 of points."""
+        """Posterior variances of some entities, (n, *latent), over unit²; 0 for points."""
         C, D = self.posterior.concentration, self.posterior.scale
         if np.isinf(C.flat[0]):
             return np.zeros((len(rows), *self._ranks))
@@ -108,19 +105,19 @@ class Holding:
 
     @cached_property
     def variances(self) -> Array:
-        """The same of all entities together, (*latent)."""
-        pieces = (np.arange(at, min(at + PIECE, self.size)) for at in range(0, self.size, PIECE))
+        """Sum of the variances of all entities, (*latent)."""
+        pieces = (np.arange(at, min(at + CHUNK_ROWS, self.size)) for at in range(0, self.size, CHUNK_ROWS))
         return np.asarray(np.sum([self.variance(rows).sum(axis=0) for rows in pieces], axis=0))
 
     @cached_property
     def _variances(self) -> Array:
-        """Those of all entities, where rows of the factor are added up."""
+        """Variances of all entities, where rows of the factor are summed."""
         return self.summed(self.posterior.concentration * (self.posterior.scale / self.unit) ** 2)
 
     def from_data(self, rows: Rows) -> Array:
-        """What of the mean comes from data, (n, *latent): E (C − prior) / C, as an explanation has it.
+        """Part of the mean that comes from data, (n, *latent): E (C − prior) / C.
 
-        Under MAP C = A − 1 + the counts of the links. All of it, under EM and of a given factor.
+        Under MAP C = A − 1 + counts. Under EM and for given factors, all of the mean.
         """
         free = self.factor in self.fit.prior and self.factor in self.fit.state.divergences
         if self.fit.method == "em" or not free:
@@ -133,7 +130,7 @@ class Holding:
 
     @cached_property
     def _learnt(self) -> Array:
-        """The same of all entities, where rows of the factor are added up or links have to be counted."""
+        """The same for all entities, where rows of the factor are summed or links have to be counted."""
         E, A = self.posterior.mean, self._prior
         if self.fit.method == "vb":
             return self.summed(np.clip(self.posterior.concentration - A, 0.0, None) * self.posterior.scale)
@@ -148,7 +145,7 @@ class Holding:
         return np.broadcast_to(A if pairs is None else pairs.for_rows(A), self.posterior.mean.shape)
 
     def popularity(self) -> Array:
-        """Known counts M·x of each entity in the relations where the factor stands, (entities,)."""
+        """Known counts M·x of each entity in the relations with the factor, (n_entities,)."""
         return self._popularity.copy()
 
     @cached_property
@@ -165,9 +162,9 @@ class Holding:
 
 
 def share_sd(shares: Array, own: Array, whole: Array, total: Array | float) -> Array:
-    """The sd of shares of a total, to first order, from the variances of each summand and of their sum.
+    """Standard deviation of shares of a total, to first order, from the variances of each summand and of their sum.
 
-    No share is further from its mean m than √(m (1 − m)), also where the first order is not enough.
+    It is clipped at √(m (1 − m)) for a mean share m.
     """
     # Divided twice: the square of a small total may be 0.
     variance = own / total / total * (1.0 - 2.0 * shares) + shares**2 * (whole / total / total)
@@ -175,7 +172,7 @@ def share_sd(shares: Array, own: Array, whole: Array, total: Array | float) -> A
 
 
 def holdings(fit: Fitted) -> Sequence[Holding]:
-    """All visible indices of all factors that have latent ones, in their order; kept for the next time."""
+    """All visible indices of all factors that have latent ones, in order; cached."""
     found: Sequence[Holding] | None = fit._cached_answers.get("holdings")
     if found is None:
         found = fit._cached_answers["holdings"] = tuple(_holdings(fit))
@@ -195,10 +192,7 @@ def _holdings(fit: Fitted) -> Iterator[Holding]:
 
 
 def rest(fit: Fitted, name: str) -> Array:
-    """What the other factors hold of every component of a factor, entities added up, (*latent); the largest is 1.
-
-    Added up over all terms in which it stands, too.
-    """
+    """Totals of the other factors for every component of a factor, (*latent), over all its terms; the largest is 1."""
     factor = fit.model.factor(name)
     total = np.full([fit.rank[index] for index in factor.latent], -np.inf)
     for equation in fit.model.equations:
@@ -214,7 +208,7 @@ def rest(fit: Fitted, name: str) -> Array:
 
 
 def _added(fit: Fitted, equation: Equation, use: Occurrence) -> RowBlock:
-    """The logarithm of a factor's mean, its entities added up."""
+    """Logarithm of a factor's mean, summed over entities."""
     posterior = fit.factors[use.factor]
     _, latent = split_indices(use, equation)
     if posterior.pairs is not None:
@@ -227,7 +221,7 @@ def _added(fit: Fitted, equation: Equation, use: Occurrence) -> RowBlock:
 
 
 def counted(fit: Fitted, name: str) -> Array:
-    """The expected counts of known links at every entry of a factor, in its shape."""
+    """Expected counts of known links at every entry of a factor, in its shape."""
     found = np.zeros(fit.factors[name].mean.size)
     for equation in fit.model.equations:
         if name in equation.factors:
@@ -251,7 +245,7 @@ def _at_entries(
     logs: Array,
     counts: Array,
 ) -> Array:
-    """What some links, with log rates and counts (n,), add to the entries of a factor by one use of it: (entries,)."""
+    """Counts that links, with log rates and counts (n,), add to a factor's entries by one occurrence, (n_entries,)."""
     posterior, (_, latent) = fit.factors[use.factor], split_indices(use, equation)
     numbers = np.arange(posterior.mean.size, dtype=np.float64).reshape(posterior.mean.shape)
     at = rows_at(numbers, posterior.pairs, use, equation, cells).values.astype(np.int64).reshape(-1)
@@ -261,11 +255,11 @@ def _at_entries(
 
 
 def profile(fit: Fitted, axis: str, name: Any) -> "pl.DataFrame":
-    """The components of one entity, in every factor that has its axis: factor, axis, index, component, share, sd, data.
+    """Components of one entity, in every factor that has its axis: factor, axis, index, component, share, sd, data.
 
-    Of a factor with several latent indices each has its rows, the others summed out; the shares of each add up to 1,
-    or to 0 if the entity holds nothing. An ensemble shows its best member. No rows: no factor of the axis has a latent
-    index.
+    Each latent index of a factor has rows of its own, the others summed out; the shares of each add up to 1, or to 0
+    for an entity without mass. An ensemble shows its best member. The table is empty if no factor of the axis has a
+    latent index.
     """
     import polars as pl
 
@@ -295,5 +289,5 @@ def _rows(own: Holding, row: int) -> list[tuple[Any, ...]]:
 
 
 def _alone(array: Array, place: int) -> Array:
-    """(*latent) -> the values of one latent index, the others summed out."""
+    """Sum out all but one latent index: (*latent) → (n_values,)."""
     return np.asarray(array.sum(axis=tuple(n for n in range(array.ndim) if n != place)))

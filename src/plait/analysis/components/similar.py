@@ -1,10 +1,9 @@
-"""Who is like whom: entities of an axis whose expected counts come from the same components.
+"""Similarity of entities: the Bhattacharyya coefficient of their profiles.
 
-An entity's profile in a factor is the share p of every component in the expected counts that it would take part in
-(`holding`), so scales of components and of entities do not matter. Two profiles are compared by the Bhattacharyya
-coefficient Σ √(p q), the cosine of their square roots: 1 if they are equal, 0 if they have nothing in common. Where
-several factors have the axis, similarities are averaged, weighed by the known counts of the relations that each factor
-stands in; of an ensemble over its members, too.
+A profile p is the share of every component in the entity's expected counts (`entity_shares`), so scales of components
+and entities do not matter. The similarity Σ √(p q) is the cosine of square roots: 1 for equal profiles, 0 for disjoint
+ones. It is averaged over the factors with the axis, weighted by the known counts of their relations, and over the
+members of an ensemble.
 """
 
 from collections.abc import Sequence
@@ -24,26 +23,26 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-PIECE = 1 << 16  # entities compared at a time
+CHUNK_ROWS = 1 << 16  # entities compared at a time
 DRAWS = 300
 SEED = 0
 
 
 def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
-    """The k entities of an axis that are most like one of them, best first; see `Fit.similar`."""
+    """The k most similar entities of an axis, best first; see `Fit.similar`."""
     import polars as pl
 
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ParameterError.must_be("k", "a whole number, 1 or more", k)
+        raise ParameterError.must_be("k", "an integer of at least 1", k)
     _check_axis(fit, axis)
     labels = fit.entities[axis]
     row = row_named(labels, name, "name")
     members = [[own for own in holdings(member) if fit.model.axis(own.index) == labels.axis] for member in fit.members]
     if not members[0]:
         raise ParameterError(
-            f"no factor of axis {labels.axis} has a latent index, so its entities have no components to compare.",
+            f"no factor of axis {labels.axis} has a latent index, so there are no components to compare.",
             actual=axis,
-            hint="Ask for an axis that stands in a factor with one, such as A[i, r].",
+            hint="Choose an axis of a factor with a latent index, such as i in A[i, r].",
         )
     weights = _weights(members[0])
     each = [_similarity(own, weights, row) for own in members]
@@ -62,38 +61,37 @@ def _check_axis(fit: Fitted, axis: Any) -> None:
     if axis not in known:
         near = suggestion(axis, known) if isinstance(axis, str) else ""
         raise ParameterError(
-            f"`axis`: there is no axis {axis!r}.",
+            f"`axis`: {axis!r} is not an axis of the model.",
             actual=axis,
-            hint=f"{near}It is one of {', '.join(known) or 'none'}.",
+            hint=f"{near}The axes are {', '.join(known) or 'none'}.",
         )
 
 
 def _weights(parts: Sequence[Holding]) -> Array:
-    """What every factor counts, (factors,), adding up to 1; equally where nothing is known."""
+    """Weights of factors, (n_factors,), which add up to 1; equal where nothing is known."""
     counts = np.array([part.popularity().sum() for part in parts])
     return counts / counts.sum() if counts.sum() > 0 else np.full(len(parts), 1.0 / len(parts))
 
 
 def _similarity(parts: Sequence[Holding], weights: Array, row: int) -> Array:
-    """Of all entities with one of them, (entities,)."""
+    """Similarity of all entities with one of them, (n_entities,)."""
     found = np.zeros(parts[0].size)
     for part, weight in zip(parts, weights):
         mean, rest = part.summed(part.posterior.mean), part.rest.ravel()
         own = _profiles(mean[row].reshape(1, -1) * rest)[0]
         towards = np.sqrt(own * rest)
-        for at in range(0, len(mean), PIECE):
-            some = mean[at : at + PIECE].reshape(-1, len(rest)).astype(np.float64, copy=False)
+        for at in range(0, len(mean), CHUNK_ROWS):
+            some = mean[at : at + CHUNK_ROWS].reshape(-1, len(rest)).astype(np.float64, copy=False)
             total = np.sqrt(some @ rest)
-            found[at : at + PIECE] += weight * np.divide(
+            found[at : at + CHUNK_ROWS] += weight * np.divide(
                 np.sqrt(some) @ towards, total, out=np.zeros(len(total)), where=total > 0
             )
     return np.minimum(found, 1.0)
 
 
 def _squares(parts: Sequence[Holding], weights: Array, row: int, rows: Rows, own: Array, shown: Array) -> Array:
-    """Mean squares of how far a member's draws of similarities are from what is shown, (n,).
-
-    own: its similarities themselves, of which all draws of points are.
+    """Mean squared deviation of a member's draws of similarities from `shown`, (n,). `own`: its similarities without
+    draws.
     """
     if all(np.isinf(part.posterior.concentration.flat[0]) for part in parts):
         return np.asarray((own - shown) ** 2)
@@ -105,11 +103,10 @@ def _squares(parts: Sequence[Holding], weights: Array, row: int, rows: Rows, own
 
 
 def _drawn(part: Holding, rows: Rows, number: int) -> Array:
-    """Profiles of some entities in draws from the posterior, (draws, n, components); sums of Gammas as one Gamma.
+    """Profiles in draws from the posterior, (n_draws, n, n_components); sums of Gammas as one Gamma.
 
-    number: of the factor. Draws of the first entities do not depend on how many follow.
-
-    In logarithms: a Gamma of small concentration underflows. log G(C) = log G(C + 1) + log U / C.
+    `number`: position of the factor. Draws of the first entities do not depend on how many follow. Computed in
+    logarithms, log G(C) = log G(C + 1) + log U / C, since a Gamma of small concentration underflows.
     """
     mean = part.summed_at(part.posterior.mean, rows).reshape(len(rows), -1).astype(np.float64)
     variance = part.variance(rows).reshape(mean.shape)
@@ -124,13 +121,13 @@ def _drawn(part: Holding, rows: Rows, number: int) -> Array:
 
 
 def _profiles(held: Array) -> Array:
-    """Rows (n, components) that add up to 1; 0 where there is nothing."""
+    """Rows (n, n_components) that add up to 1; 0 where there is no mass."""
     total = held.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(held, total, out=np.zeros(held.shape), where=total > 0))
 
 
 def _softmax(logs: Array) -> Array:
-    """exp(logs) over their sum along the last axis; 0 where all are −∞."""
+    """exp(logs) over its sum along the last axis; 0 where all are −∞."""
     peak = logs.max(axis=-1, keepdims=True)
     found = np.exp(logs - np.where(np.isneginf(peak), 0.0, peak))
     total = found.sum(axis=-1, keepdims=True)

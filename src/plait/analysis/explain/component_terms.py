@@ -1,8 +1,7 @@
-"""The terms of an equation at cells, in logarithms: nothing underflows, and no whole core is ever formed.
+"""Components of an equation at cells, in logarithms, so that nothing underflows and no core tensor is formed.
 
-A cell picks one row of every factor. What is left of the factor, an array over its latent indices, is a block of a
-term; a *component* is a term with one setting of its latent indices, and V · Π of the blocks there is what it adds to
-the cell.
+A cell selects one row of every factor, an array over its latent indices. A component is a term with one setting of its
+latent indices; it adds V times the product of these rows to the cell.
 """
 
 import math
@@ -24,18 +23,18 @@ Kind = Literal["mean", "exp_mean_log"]
 
 
 def operands(fit: Fitted, term: Summand) -> list[Occurrence]:
-    """The factors of a term that are not exposures."""
+    """Factors of a term that are not exposures."""
     return [occurrence for occurrence in term.occurrences if occurrence.factor in fit.factors]
 
 
 def split_indices(occurrence: Occurrence, equation: Equation) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The visible and the latent indices of a factor's use."""
+    """Visible and latent indices of an occurrence."""
     visible = tuple(index for index in occurrence.indices if index in equation.indices)
     return visible, tuple(index for index in occurrence.indices if index not in visible)
 
 
 def latent_sizes(fit: Fitted, equation: Equation) -> list[dict[str, int]]:
-    """The ranks of the latent indices of every term, in their order."""
+    """Ranks of the latent indices of every term, in order."""
     found = []
     for term in equation.terms:
         found.append({index: fit.rank[index] for index in equation.latent_of(term)})
@@ -43,10 +42,7 @@ def latent_sizes(fit: Fitted, equation: Equation) -> list[dict[str, int]]:
 
 
 def rows_at(array: Array, pairs: Pairs | None, occurrence: Occurrence, equation: Equation, cells: Rows) -> RowBlock:
-    """The rows of a factor (as written) that cells (n, order) use: the one place where they are looked up.
-
-    pairs: what the rows of the array stand for, where they are those of pairs.
-    """
+    """Rows of a factor (as written) at cells (n, order). `pairs`: of a factor over pairs."""
     places = {index: n for n, index in enumerate(equation.indices)}
     if pairs is None:
         return gather(array, occurrence.indices, places, cells)
@@ -56,20 +52,21 @@ def rows_at(array: Array, pairs: Pairs | None, occurrence: Occurrence, equation:
 
 
 def free_name(name: str, equation: Equation) -> str:
-    """A name for something beside the indices of an equation, in a table or a setting."""
+    """`name`, changed if an index of the equation has it."""
     return f"{name}_" if name in (*equation.indices, *equation.latent) else name
 
 
 def name_terms(equation: Equation) -> list[str]:
-    """What the terms of a sum are called: by their factors, in full where that is not enough; "" if there is one."""
+    """Names of the terms of a sum: their factors, in full where these are not unique; "" for a single term."""
     short = [" ".join(term.factors) for term in equation.terms]
     return [""] if len(short) == 1 else short if len(set(short)) == len(short) else list(map(str, equation.terms))
 
 
 def terms_at(fit: Fitted, equation: Equation, cells: Rows, kind: Kind, *, logs: bool = True) -> list[list[RowBlock]]:
-    """Term by term the logarithms of V, (n,), and of E or L of the rows that cells (n, order) use; or these themselves.
+    """Logarithms of V, (n,), and of E or L of the rows at cells (n, order), term by term; with `logs=False` the
+    numbers.
 
-    A term without an exposure has V = 1 there, so that no cell is lost.
+    A term without an exposure has V = 1.
     """
     found = []
     for number, term in enumerate(equation.terms):
@@ -86,7 +83,7 @@ def terms_at(fit: Fitted, equation: Equation, cells: Rows, kind: Kind, *, logs: 
 
 
 def _logs(kind: Kind, posterior: Posterior, occurrence: Occurrence, equation: Equation, cells: Rows) -> Array:
-    """log E = log C + log D, log L = ψ(C) + log D; of points log Z, −∞ where Z = 0."""
+    """log E = log C + log D, log L = ψ(C) + log D; for points log Z, −∞ where Z = 0."""
     arrays = (posterior.concentration, posterior.scale, posterior.mean)
     C, D, mean = (rows_at(array, posterior.pairs, occurrence, equation, cells).values for array in arrays)
     with np.errstate(divide="ignore"):
@@ -94,17 +91,17 @@ def _logs(kind: Kind, posterior: Posterior, occurrence: Occurrence, equation: Eq
 
 
 def log_rates(terms: Sequence[Sequence[RowBlock]]) -> Array:
-    """log Σ_terms V Σ Π of cells, from the logarithms of `terms_at`: (n,)."""
+    """log Σ_terms V Σ Π at cells, (n,), from the logarithms of `terms_at`."""
     return log_sum(np.stack([log_contract(blocks, (CELLS,)) for blocks in terms]), axis=0)
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The leading components of n cells, largest share first.
+    """Leading components of n cells, largest share first.
 
-    latent: indices of all terms. terms (n, k): numbers of terms; settings (n, k, latent): values of the indices, −1 for
-    one that the term has not; shares (n, k). total: how many components a cell has. log_rates (n,): log Σ of them all,
-    −∞ where the model gives a cell rate 0; then all its shares are 0.
+    `latent`: indices of all terms. `terms` (n, k): term numbers; `settings` (n, k, n_latent): values of the indices, −1
+    for indices that the term lacks; `shares` (n, k). `total`: number of components of a cell. `log_rates` (n,): log of
+    the sum of all components; where it is −∞ all shares are 0.
     """
 
     latent: tuple[str, ...]
@@ -116,15 +113,15 @@ class Components:
 
     @property
     def remainder(self) -> Array:
-        """The share of the components that are not listed, (n,)."""
+        """Share of the components that are not listed, (n,)."""
         listed = self.shares.shape[1] == self.total or np.isneginf(self.log_rates)
         return np.where(listed, 0.0, np.maximum(0.0, 1.0 - self.shares.sum(axis=1)))
 
 
 def components(terms: Sequence[Sequence[RowBlock]], latent: Sequence[tuple[str, ...]], most: int) -> Components:
-    """The leading components of cells by share, V Π / Σ of all such products.
+    """Leading components of cells by share, V Π / Σ of all such products.
 
-    terms: logarithms, as `terms_at` has them; latent: the indices that each term sums out.
+    `terms`: logarithms of `terms_at`; `latent`: latent indices of each term.
     """
     names = tuple(dict.fromkeys(index for own in latent for index in own))
     found = [_leading(blocks, own, most) for blocks, own in zip(terms, latent)]
@@ -140,10 +137,10 @@ def components(terms: Sequence[Sequence[RowBlock]], latent: Sequence[tuple[str, 
 
 
 def _leading(blocks: Sequence[RowBlock], latent: tuple[str, ...], most: int) -> tuple[Rows, Array]:
-    """The leading settings of one term, (n, k, latent), and the logarithms of what they add, (n, k).
+    """Leading settings of one term, (n, k, n_latent), and the logarithms of their contributions, (n, k).
 
-    Index by index, the beginnings with the largest shares are continued, `most` of them: a beginning's share is that of
-    all components that go on from it, so only a component that begins weakly and yet leads could be missed.
+    Beam search, index by index, over the `most` prefixes with the largest shares. The share of a prefix is that of all
+    its components, so only a leading component with a weak prefix could be missed.
     """
     sizes = sizes_of(blocks)
     cells = sizes.get(CELLS, 1)
@@ -160,7 +157,7 @@ def _leading(blocks: Sequence[RowBlock], latent: tuple[str, ...], most: int) -> 
 
 
 def _continued(block: RowBlock, fixed: tuple[str, ...], settings: Rows) -> RowBlock:
-    """The block at the values (n, k, fixed) of some of its indices: cells are n · k from here on."""
+    """The block at values (n, k, n_fixed) of some of its indices; n · k cells from here on."""
     own = [index for index in fixed if index in block.indices]
     n, k = settings.shape[:2]
     at = [settings[:, :, fixed.index(index)].ravel() for index in own]
@@ -174,13 +171,13 @@ def _continued(block: RowBlock, fixed: tuple[str, ...], settings: Rows) -> RowBl
 
 
 def _spread_settings(settings: Rows, latent: tuple[str, ...], names: tuple[str, ...]) -> Rows:
-    """Settings (n, k, latent) as values of all names: −1 for those that are not among the latent indices."""
+    """Settings (n, k, n_latent) as values of all names; −1 for names that are not latent here."""
     result = np.full((*settings.shape[:2], len(names)), -1)
     result[:, :, [names.index(index) for index in latent]] = settings
     return result
 
 
 def share(logs: Array, log_rate: Array | float) -> Array:
-    """exp(logs) / exp(log_rate); 0 where there is nothing to share."""
+    """exp(logs) / exp(log_rate); 0 where the rate is 0."""
     nothing = np.isneginf(log_rate)
     return np.where(nothing, 0.0, np.exp(logs - np.where(nothing, 0.0, log_rate)))

@@ -1,15 +1,9 @@
-"""Data in which one cell is another: a zero that was observed, missing, or a link.
+"""Counterfactuals: predictions after a refit with one cell of the data changed to an observed zero, a missing cell or a
+link.
 
-How much smaller the mean of a cell is when everything is fitted again without a known link.
-
-The fit goes on from where it stands, its priors held, until the mean of the cell stands still: once with its own data,
-and once for each link with data in which that link alone differs (`changing`). A fit keeps its known links but not what
-else was observed, so it is given its data again.
-
-What would be predicted, were one cell of the data another: a fit goes on with its data, and with changed ones.
-
-Both go on from where the fit stands, its priors held, until the mean of the cell stands still (`refit`); what is before
-is not quite what the fit predicts, if that has not converged.
+A refit starts from the fit, with its priors fixed, and sweeps until the mean of the explained cell converges: once with
+the fit's own data, and once per change. A fit keeps its known links but not its other observations, so the data are
+passed again. If the fit had not converged, the prediction before the change differs slightly from that of the fit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,10 +38,10 @@ from plait.storage.fitted import Fitted, Member
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What becomes of a cell, given by row numbers (order,), in the writing in which links are kept.
+    """New value of a cell (order,), given by row numbers in the orientation of known links.
 
-    value: 0 makes it an observed zero (x = 0, its weight M as it is), None missing (M = 0), anything else a link. A
-    known link keeps its weight; a new one weighs what links of its relation weigh.
+    `value`: 0 for an observed zero (its weight M stays), None for a missing cell (M = 0), any other number for a link.
+    A known link keeps its weight; a new one takes the weight of the relation's links.
     """
 
     relation: str
@@ -56,21 +50,20 @@ class Change:
 
 
 def changed(data: Data, change: Change) -> Data:
-    """The data with one cell changed."""
     relation = _changed(data.relations[change.relation], np.asarray(change.cell), change.value)
     return replace(data, relations={**data.relations, change.relation: relation})
 
 
 def check_value(likelihood: Likelihood, value: float, relation: str) -> None:
-    """Refuse a value that no link of a relation can have."""
+    """Refuse a value that no link of the relation can have."""
     if not 0 < value < np.inf or likelihood.bad(np.array([value]))[0]:
-        what = "a value over 0" if not 0 < value < np.inf else likelihood.wanted
+        what = "a value greater than 0" if not 0 < value < np.inf else likelihood.wanted
         raise DataError(
-            f"{value:g} is no value of a link: the likelihood is {likelihood}.",
+            f"{value:g} is not a valid value of a link with the likelihood {likelihood}.",
             location=relation,
             actual=value,
             expected=what,
-            hint=f"{likelihood.wanted}; those of links are over 0.",
+            hint=f"{likelihood.wanted}; the value of a link is greater than 0.",
         )
 
 
@@ -101,7 +94,7 @@ def _without(relation: BoundRelation, cells: AnyArray, number: Rows) -> tuple[An
 
 
 def _inserted(cells: AnyArray, cell: AnyArray) -> tuple[AnyArray, Rows]:
-    """Cells and one more, in lexicographic order, and where each comes from."""
+    """Cells with one more in lexicographic order, and the source of each."""
     more = np.concatenate([cells, cell.astype(cells.dtype)])
     order = np.lexsort(more.T[::-1]) if more.shape[1] else np.arange(len(more))
     return more[order], order
@@ -112,7 +105,7 @@ def _weight_of_links(relation: BoundRelation) -> float:
 
 
 def _weighing(relation: BoundRelation, cell: AnyArray, before: float, after: float) -> Weights:
-    """M with another weight of a cell, in all its writings."""
+    """M with another weight of a cell, in all its orientations."""
     if after == before:
         return relation.weights
     cells = written(cell, relation.shape, relation.groups)
@@ -122,9 +115,9 @@ def _weighing(relation: BoundRelation, cell: AnyArray, before: float, after: flo
 
 Without = Literal["zero", "missing"]
 
-EVERY = 10  # sweeps between two looks at the mean
-STILL = 1e-7  # of the mean: a change below this in `EVERY` sweeps is none
-MOST = 2000  # sweeps
+CHECK_SWEEPS = 10  # sweeps between two checks of the mean
+TOLERANCE = 1e-7  # relative change of the mean in `CHECK_SWEEPS` sweeps
+MAX_SWEEPS = 2000  # of one refit
 
 
 def as_without(exact: Any, data: Any) -> Without | None:
@@ -134,25 +127,25 @@ def as_without(exact: Any, data: Any) -> Without | None:
     if exact is False:
         if data is not None:
             raise ParameterError(
-                "`data` is given, but only `exact=True` fits again.",
-                hint="Leave it out, or say `exact=True`.",
+                "`data` is used only with `exact=True`.",
+                hint="Remove `data`, or add `exact=True`.",
             )
         return None
     if data is None:
         raise ParameterError(
-            "exact fits again, and a fit does not keep all of its data.",
+            "`exact` refits the model, but a fit does not store all of its data.",
             location="explain",
-            hint="Hand them over once more, `data=data`.",
+            hint="Pass the data of the fit again: `data=data`.",
         )
     return "zero" if exact is True else cast(Without, exact)
 
 
 class OtherDataError(ParameterError):
-    """The data handed over are not those of the fit."""
+    """The data are not those of the fit."""
 
 
 def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
-    """The data of a fit, bound as they were; others are refused."""
+    """Bind the data of a fit as they were bound for it; refuse others."""
     if not isinstance(data, Data):
         data = bind(fit.model, data, {axis: fit.entities[axis].names.to_list() for axis in fit.model.axes})
     found = fit.settings.get("weights", {})
@@ -160,9 +153,9 @@ def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
     given = {name: kept.parameters for name, kept in fit.state.factors.items() if name not in fit.state.divergences}
     if fingerprint(data, fit.exposures, cast(Any, given)) != fit.fingerprint:
         raise OtherDataError(
-            "data differ from those of the fit, so that fitting again would compare two things at once.",
+            "`data` differs from the data of the fit, so a refit is not comparable.",
             location="explain",
-            hint="Hand over what was given to plait.fit, with the same relations, weights and missing cells.",
+            hint="Pass the data of `plait.fit`, with the same relations, weights and missing cells.",
         )
     return data
 
@@ -170,7 +163,7 @@ def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
 def losses(
     fit: Fitted, data: Data, relation: str, cell: Rows, links: Sequence[tuple[str, int]], without: Without
 ) -> list[float]:
-    """By what fraction the mean of a cell falls without each link, a relation and its number among the known ones."""
+    """Relative decrease of the mean of a cell without each link (relation, and number among the known links)."""
     if not links:
         return []
     value = 0.0 if without == "zero" else None
@@ -184,32 +177,37 @@ def losses(
 
 
 def settle_all(
-    fit: Fitted, data: Data, relation: str, cell: Rows, change: Change | None, told: Callable[[int], None] | None = None
+    fit: Fitted,
+    data: Data,
+    relation: str,
+    cell: Rows,
+    change: Change | None,
+    on_sweep: Callable[[int], None] | None = None,
 ) -> list[State]:
-    """Where each member of a fit settles with its data, in which one cell may be changed. told: hears of sweeps."""
+    """Converged state of each member with its data, one cell of which may be changed; `on_sweep` gets sweep numbers."""
     executor, found = Threads(fit.settings.get("threads")), list[State]()
     for member in fit.members:
         own = _seen(fit, member, data)
         own = own if change is None else changed(own, change)
-        found.append(_settle(member, own, relation, cell, executor, told or (lambda sweep: None)))
+        found.append(_settle(member, own, relation, cell, executor, on_sweep or (lambda sweep: None)))
     return found
 
 
 def mean_of(fit: Fitted, states: Sequence[State], relation: str, cell: Rows) -> float:
-    """The mean of a cell in states of a fit's members: their average."""
+    """Mean of a cell, averaged over the states of the members."""
     means = [_mean(member, relation, cell, state) for member, state in zip(fit.members, states)]
     return sum(means) / len(means)
 
 
 def _seen(fit: Fitted, member: Fitted, data: Data) -> Data:
-    """The data as a member of a fit saw them."""
+    """The data of one member, which a bootstrap reweights."""
     return reweighed(data, member.seed) if fit.settings.get("bootstrap") and member.seed != fit.seed else data
 
 
 def _settle(
-    fit: Fitted, data: Data, relation: str, cell: Rows, executor: Threads, told: Callable[[int], None]
+    fit: Fitted, data: Data, relation: str, cell: Rows, executor: Threads, on_sweep: Callable[[int], None]
 ) -> State:
-    """Where the fit goes on to with these data, until the mean of a cell stands still."""
+    """State of a refit with these data, when the mean of a cell has converged."""
     free = tuple(name for name in fit.model.factors if name in fit.state.divergences)
     parts = parts_of(data, fit.exposures)
     problem = go_on(parts, fit.state, cast(Method, fit.method), free, executor, CSFCache())
@@ -219,17 +217,17 @@ def _settle(
 
     def keep(look: Callable[[], State]) -> None:
         state = look()
-        told(state.history[-1].sweep)
-        if state.history[-1].sweep % EVERY == 0:
+        on_sweep(state.history[-1].sweep)
+        if state.history[-1].sweep % CHECK_SWEEPS == 0:
             means.append(_mean(fit, relation, cell, state))
 
     def watch(record: Record) -> Stop | None:
-        if record.sweep % EVERY or len(means) < 2:
+        if record.sweep % CHECK_SWEEPS or len(means) < 2:
             return None
-        still = abs(means[-1] - means[-2]) <= STILL * means[-1]
-        return Stop(Reason.CONVERGED, "converged: the mean stands still.") if still else None
+        still = abs(means[-1] - means[-2]) <= TOLERANCE * means[-1]
+        return Stop(Reason.CONVERGED, "converged: the mean no longer changes.") if still else None
 
-    return run(problem, Settings(MOST, 0.0, {}), watch, keep).state
+    return run(problem, Settings(MAX_SWEEPS, 0.0, {}), watch, keep).state
 
 
 def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:
@@ -251,14 +249,14 @@ def _written(kept: FactorSnapshot) -> NDArray[np.float64]:
     return kept.layout.written(kept.concentration * kept.scale)
 
 
-Told = Callable[[str, int], None]  # "before" or "after", and the sweep
+OnTrialSweep = Callable[[str, int], None]  # "before" or "after", and the sweep
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Predictions of a cell before and after a change, as `Fit.predict` has them.
+    """Predictions of a cell before and after a change, as in `Fit.predict`.
 
-    loss: the fraction by which the mean (of 0/1 links: the rate) is smaller; below 0 where it is larger.
+    `loss`: relative decrease of the mean (for 0/1 links: of the rate); negative for an increase.
     """
 
     before: Mapping[str, float]
@@ -268,26 +266,27 @@ class Trial:
 
 def try_change(
     fit: Fitted, data: Any, relation: str, cell: Mapping[str, Any], changing: str, link: Mapping[str, Any],
-    value: float | None, *, told: Told | None = None,
+    value: float | None, *, on_sweep: OnTrialSweep | None = None,
 ) -> Trial:  # fmt: skip
-    """What is predicted of a cell, were another one (`link` of the relation `changing`) 0, missing or a link.
+    """Predict a cell before and after a change of another one (`link` of the relation `changing`).
 
-    data: what was given to `plait.fit`. cell, link: a name for each index. value: 0 for an observed zero, None for a
-    missing cell. told hears of every sweep; what it raises ends the trial. Nothing is stored.
+    `data`: as passed to `plait.fit`. `cell`, `link`: a name for each index. `value`: 0 for an observed zero, None for a
+    missing cell, else that of a link. `on_sweep` gets every sweep; an exception from it ends the trial. Nothing is
+    stored.
     """
     at, change = row_of(fit, relation, cell), Change(changing, row_of(fit, changing, link), value)
     if value:
         check_value(fit.likelihood[changing], value, changing)
-    data, told = same_data(fit, data), told or (lambda phase, sweep: None)
-    before = settle_all(fit, data, relation, at, None, lambda sweep: told("before", sweep))
-    after = settle_all(fit, data, relation, at, change, lambda sweep: told("after", sweep))
+    data, report = same_data(fit, data), on_sweep or (lambda phase, sweep: None)
+    before = settle_all(fit, data, relation, at, None, lambda sweep: report("before", sweep))
+    after = settle_all(fit, data, relation, at, change, lambda sweep: report("after", sweep))
     means = [mean_of(fit, states, relation, at) for states in (before, after)]
     loss = 1.0 - means[1] / means[0] if means[0] > 0 else 0.0
     return Trial(_predicted(fit, before, relation, at), _predicted(fit, after, relation, at), loss)
 
 
 def _predicted(fit: Fitted, states: Sequence[State], relation: str, cell: Rows) -> dict[str, float]:
-    """The prediction of a fit that stands where its members have settled."""
+    """Prediction of a fit in the states of its members."""
     members = [Member(member.seed, state, member.stop) for member, state in zip(fit.members, states)]
     settled = type(fit)._of(fit._origin, members, fit.stop)
     found = columns(settled, relation, np.asarray(cell)[None, :])

@@ -1,14 +1,15 @@
-"""How much each relation contributes to each component: the counts of its known links that the component explains.
+"""Coupling: the share of each relation in each component, by the expected counts of its known links.
 
-Which components are one and the same: those of latent indices that stand at one place of a factor.
-
-In X = A[i, r] B[j, r]; Y = A[i, r] C[k, r] both relations have the components of r, for A is in both. In a sum
-A[i, r] B[j, r] + C[i, r] D[j, r] the terms have nothing in common but the name of an index: two families. In RESCAL,
-A[h, p] G[p, q] A[t, q], the indices p and q are one, the components of A.
+Latent indices at one position of a factor have the same components. In X = A[i, r] B[j, r]; Y = A[i, r] C[k, r] both
+relations have the components of r, since A is in both. In a sum A[i, r] B[j, r] + C[i, r] D[j, r] the terms share only
+the name of an index: two families of components. In RESCAL, A[h, p] G[p, q] A[t, q], the indices p and q are one
+family, the components of A.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from plait._typing import Array, Flags, Rows
 from plait.analysis.explain.component_terms import latent_sizes, log_rates, name_terms, share, terms_at
-from plait.analysis.explain.supporting_links import RARE, expected_counts
+from plait.analysis.explain.supporting_links import MIN_RATE, expected_counts
 from plait.model import Equation, Model
 from plait.model.network import CELLS, contract, groups, log_contract
 from plait.storage.fitted import Fitted
@@ -31,26 +32,22 @@ Slot = tuple[str, int]  # a factor, and a place among its indices
 
 @dataclass(frozen=True)
 class Family:
-    """The uses of one set of components; slots: where factors have them."""
+    """Occurrences of one set of components; `slots`: their positions in factors."""
 
     uses: tuple[Use, ...]
     slots: frozenset[Slot]
 
-    def share(self, shares: Mapping[Use, float], relation: str) -> float | None:
-        """A component's share of a relation, from those by use; an index that is there twice in a term counts once.
-
-        None where the relation has no such component.
-        """
-        own = [use for use in self.uses if use[0] == relation]
-        return sum(shares[use] / self.often(use) for use in own) if own else None
-
-    def often(self, use: Use) -> int:
-        """How many indices of the use's term are of this family."""
-        return sum(other[:2] == use[:2] for other in self.uses)
+    @property
+    def terms(self) -> dict[tuple[str, int], tuple[str, ...]]:
+        """By relation and term, the latent indices there: several where a factor stands twice."""
+        found: dict[tuple[str, int], tuple[str, ...]] = {}
+        for relation, number, index in self.uses:
+            found[relation, number] = (*found.get((relation, number), ()), index)
+        return found
 
 
 def families(model: Model) -> list[Family]:
-    """All sets of components of a model, in the order of their first use."""
+    """All sets of components of a model, in the order of their first occurrence."""
     slots: dict[Use, set[Slot]] = {}
     for equation in model.equations:
         for number, term in enumerate(equation.terms):
@@ -65,23 +62,24 @@ def families(model: Model) -> list[Family]:
     ]
 
 
-Key = tuple[int, str | None]  # a term, and a latent index of it: None where it has none
+Key = tuple[int, tuple[str, ...]]  # a term, and its latent indices of one family: none where it has no latent index
 Sums = dict[Key, tuple[Array, Array]]
 
-ALONE = 0.95  # part of a component's evidence from which on one relation feeds it alone
+MIN_PRIVATE_PART = 0.95  # of a component's shares, for one relation to own it
 
 
 def coupling(fit: Fitted) -> "pl.DataFrame":
-    """A row for every relation, term and value of the term's latent indices; in a sum, one for a term without any.
+    """One row per relation, term and value of the term's latent indices; in a sum, also one for a term without any.
 
     counts: Σ M E[n] p over the known links, with p = V Π L / λ_L summed over all other latent indices; E[n] is x, or
-    λ/(1 − e^−λ) under Bernoulli. share: of the relation's counts. sd: of the counts as q(S) has them, for which each
-    of a link's n counts belongs to the component with probability p: √Σ M (E[n] p (1 − p) + Var[n] p²). term: null in
-    an equation that has only one.
+    λ/(1 − e^−λ) under Bernoulli. Where a factor stands twice in a term, A[h, p] G[p, q] A[t, q], its components are the
+    values of both p and q, counted by half each (docs/math.md, section 9). share: of the relation's counts. sd: of the
+    counts under q(S), where each of a link's n counts belongs to the component with probability p: √Σ M (E[n] p (1 − p)
+    + Var[n] p²). index: the first one of the family. term: null in an equation with a single term.
 
-    part: share over the sum of the component's shares of all relations that have it (`families`), so that a large
-    relation does not drown a small one: the rows of a component add up to 1, or to 0 if it explains nothing. kind:
-    "private" if one relation has at least 0.95 of it, else "shared". Both are null for a term without latent indices.
+    part: share over the sum of the component's shares in all relations that have it (`families`), so relations of
+    different sizes compare; the rows of a component add up to 1, or to 0 without counts. kind: "private" if one
+    relation has at least 0.95 of it, else "shared". Both are null for a term without latent indices.
     """
     found = fit._cached_answers.get("coupling")
     if found is None:
@@ -99,95 +97,124 @@ def _table(fit: Fitted) -> "pl.DataFrame":
     rows: list[tuple[Any, ...]] = []
     for equation in fit.model.equations:
         names, (total, found) = name_terms(equation), sums[equation.relation]
-        for (number, index), (counts, variances) in found.items():
+        for (number, indices), (counts, variances) in found.items():
+            index = indices[0] if indices else None
             for value, (count, variance) in enumerate(zip(counts.tolist(), variances.tolist())):
                 component = None if index is None else value
                 own = (count, count / (total or 1.0), variance**0.5, index, names[number] or None)
                 rows.append(
-                    (component, equation.relation, *own, *_part(parts, equation.relation, number, index, value))
+                    (component, equation.relation, *own, *_part(parts, (equation.relation, number, indices), value))
                 )
     return pl.DataFrame(rows, schema=types, orient="row")
 
 
-Parts = dict[Use, tuple[Array, Flags]]
+TermIndices = tuple[str, int, tuple[str, ...]]  # a relation, the number of a term, its indices of one family
+Parts = dict[TermIndices, tuple[Array, Flags]]
 
 
 def _shares(total: float, found: Sums) -> Sums:
-    """The same sums as shares of the relation's counts."""
+    """Sums as shares of the relation's counts."""
     return {key: (counts / (total or 1.0), variances) for key, (counts, variances) in found.items()}
 
 
 def _parts(fit: Fitted, shares: dict[str, Sums]) -> Parts:
-    """By use, the part of every component that comes from there, and whether one relation alone feeds it."""
+    """Part of every component by term, and whether one relation has nearly all of it."""
     found: Parts = {}
     for family in families(fit.model):
-        own = {use: shares[use[0]][use[1], use[2]][0] / family.often(use) for use in family.uses}
+        own = {(*term, indices): shares[term[0]][term[1], indices][0] for term, indices in family.terms.items()}
         everything = sum(own.values(), np.zeros(1))
         each = {use: np.divide(s, everything, out=np.zeros(len(s)), where=everything > 0) for use, s in own.items()}
-        alone = _largest(family, each) >= ALONE
+        alone = _largest(each) >= MIN_PRIVATE_PART
         found |= {use: (part, alone) for use, part in each.items()}
     return found
 
 
-def _largest(family: Family, parts: dict[Use, Array]) -> Array:
-    """What the relation that feeds a component most has of it, (values,)."""
-    relations = dict.fromkeys(use[0] for use in family.uses)
+def _largest(parts: dict[TermIndices, Array]) -> Array:
+    """Largest part of a component in one relation, (n_values,)."""
+    relations = dict.fromkeys(use[0] for use in parts)
     each = [np.sum([part for use, part in parts.items() if use[0] == name], axis=0) for name in relations]
     return np.asarray(np.max(each, axis=0))
 
 
-def _part(parts: Parts, relation: str, number: int, index: str | None, value: int) -> tuple[float | None, str | None]:
-    if index is None:
+def _part(parts: Parts, key: TermIndices, value: int) -> tuple[float | None, str | None]:
+    if not key[2]:
         return None, None
-    part, alone = parts[relation, number, index]
+    part, alone = parts[key]
     return float(part[value]), "private" if alone[value] else "shared"
 
 
 def _sums(fit: Fitted, equation: Equation) -> tuple[float, Sums]:
     """All counts of an equation; by term and latent index, the counts of each value and their variances."""
     found, total = _nothing(fit, equation), 0.0
-    for cells, values, weights in known_pieces(fit, equation, max((len(c) for c, _ in found.values()), default=1)):
+    sizes = (len(counts) ** min(len(indices), 2) for (_, indices), (counts, _) in found.items())
+    for cells, values, weights in known_pieces(fit, equation, max(sizes, default=1)):
         logs, shares = _shared(fit, equation, cells, list(found))
         mean, follow = expected_counts(fit, equation.relation, values, logs)
         total += float(weights @ mean)
-        for p, (counts, variances) in zip(shares, found.values()):
+        for (p, square), (counts, variances) in zip(shares, found.values()):
             counts += (weights * mean) @ p
-            variances += (weights * mean) @ (p * np.clip(1.0 - p, 0.0, None) + follow[:, None] * p * p)
+            variances += (weights * mean) @ (np.clip(square - p * p, 0.0, None) + follow[:, None] * p * p)
     return total, found
 
 
-def _shared(fit: Fitted, equation: Equation, cells: Rows, keys: Sequence[Key]) -> tuple[Array, list[Array]]:
-    """log λ_L of cells, (n,), and by term and latent index p, (n, values): logarithms only where numbers underflow."""
+def _shared(
+    fit: Fitted, equation: Equation, cells: Rows, keys: Sequence[Key]
+) -> tuple[Array, list[tuple[Array, Array]]]:
+    """log λ_L of cells, (n,), and by key p and the mean of its square (`_moments`), each (n, n_values).
+
+    Logarithms are taken only where numbers underflow.
+    """
     terms = terms_at(fit, equation, cells, "exp_mean_log", logs=False)
     rate = sum((contract(blocks, (CELLS,)) for blocks in terms), np.zeros(len(cells)))
-    shares = [contract(terms[number], _kept(index)).reshape(len(cells), -1) for number, index in keys]
-    rare = ~((rate > RARE) & (rate < np.inf))
-    shares = [np.divide(own, rate[:, None], out=np.zeros(own.shape), where=~rare[:, None]) for own in shares]
+    rare = ~((rate > MIN_RATE) & (rate < np.inf))
+
+    def shares(number: int, indices: tuple[str, ...]) -> Array:
+        parts = contract(terms[number], (CELLS, *indices))
+        shape = (-1, *[1] * (parts.ndim - 1))
+        return np.divide(parts, rate.reshape(shape), out=np.zeros(parts.shape), where=~rare.reshape(shape))
+
+    found = [_moments(partial(shares, number), indices) for number, indices in keys]
     logs = np.log(rate, out=np.zeros(len(rate)), where=~rare)
     if rare.any():
-        terms = terms_at(fit, equation, cells[rare], "exp_mean_log")
-        logs[rare] = log_rates(terms)
-        for (number, index), own in zip(keys, shares):
-            parts = log_contract(terms[number], _kept(index)).reshape(int(rare.sum()), -1)
-            own[rare] = share(parts, logs[rare, None])
-    return logs, shares
+        few = terms_at(fit, equation, cells[rare], "exp_mean_log")
+        logs[rare] = log_rates(few)
+
+        def rare_shares(number: int, indices: tuple[str, ...]) -> Array:
+            parts = log_contract(few[number], (CELLS, *indices))
+            return share(parts, logs[rare].reshape(-1, *[1] * (parts.ndim - 1)))
+
+        for (number, indices), (p, square) in zip(keys, found):
+            p[rare], square[rare] = _moments(partial(rare_shares, number), indices)
+    return logs, found
 
 
-def _kept(index: str | None) -> tuple[str, ...]:
-    return (CELLS,) if index is None else (CELLS, index)
+def _moments(shares: Callable[[tuple[str, ...]], Array], indices: tuple[str, ...]) -> tuple[Array, Array]:
+    """Mean and mean square, (n, n_values), of the part of a count that belongs to each value of some indices.
+
+    shares: the probabilities of the values of some indices, (n, …). A count belongs to a value by 1/m for each of the m
+    indices that has it.
+    """
+    if len(indices) < 2:
+        p = shares(indices)
+        p = p.reshape(len(p), -1)
+        return p, p.copy()
+    each = np.sum([shares((index,)) for index in indices], axis=0)
+    both = np.sum([np.einsum("nkk->nk", shares(pair)) for pair in combinations(indices, 2)], axis=0)
+    return each / len(indices), (each + 2.0 * both) / len(indices) ** 2
 
 
 def _nothing(fit: Fitted, equation: Equation) -> Sums:
-    """No counts yet, by term and latent index (None: a term of a sum that has none)."""
+    """Zero counts by term and latent indices (none: a term of a sum without latent indices)."""
     found: Sums = {}
+    of_family = {use: f.terms[use[:2]] for f in families(fit.model) for use in f.uses}
     for number, sizes in enumerate(latent_sizes(fit, equation)):
         for index, size in sizes.items():
-            found[number, index] = np.zeros(size), np.zeros(size)
+            found.setdefault((number, of_family[equation.relation, number, index]), (np.zeros(size), np.zeros(size)))
         if not sizes and len(equation.terms) > 1:
-            found[number, None] = np.zeros(1), np.zeros(1)
+            found[number, ()] = np.zeros(1), np.zeros(1)
     return found
 
 
 def known_pieces(fit: Fitted, equation: Equation, rank: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
-    """Cells, values and weights of a relation's known links."""
+    """Cells, values and weights of a relation's known links, in chunks."""
     return fit.known[equation.relation].pieces(max(TUNING.coupling_chunk // rank, 1))

@@ -1,4 +1,4 @@
-"""Why a link: the components that make it, who characterises them, and the known links that say so."""
+"""Explanation of a cell: its components, their leading entities, and the supporting links."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,41 +19,39 @@ from plait.analysis.predict.lookup import row_of
 from plait.analysis.predict.prediction import columns
 from plait.data.bound import Data
 from plait.errors import ParameterError
+from plait.evidence.link_evidence import LinkEvidence, link_contributions
 from plait.model import Equation
 from plait.storage.fitted import Fitted
 
 __all__ = ["Explanation", "explain"]
 
 
-LISTED = 1000  # components at most; a Tucker model has very many
+MAX_COMPONENTS = 1000  # listed; a Tucker model has very many
 
 
 def explain(
     fit: Fitted, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False, data: Any = None
 ) -> Explanation:
-    """Why a cell is predicted as it is.
-
-    cell: the name of each index of the relation. top: how many components are characterised, by how many entities an
-    axis, and how many known links are named. exact, data: see `Fit.explain`.
+    """Explain the prediction of a cell; see `Fit.explain`.
 
     A component is a term of the equation with a value of each of its latent indices. Its share is V Π E / λ_E, its part
-    of the predicted mean; for a known link V Π L / λ_L, its part of what was observed; λ is the sum over all terms.
-    What characterises a component is defined in `entities` beside this file, what a known link is responsible for in
-    `response`. A known link does not explain itself.
+    of the predicted mean; for a known link V Π L / λ_L, its part of the observation; λ is the sum over all terms.
+    `leading_entities` characterises components, `influence` rates known links. A known link does not explain itself.
 
-    An ensemble is explained by all its members (`views`): its components are theirs side by side, and
-    what a link or a row is responsible for is their average, by what each adds to the mean.
+    An ensemble is explained by all its members: its components are theirs side by side, and the responsibility of a
+    link or a row is their average, weighted by what each adds to the mean.
     """
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
-        raise ParameterError.must_be("top", "a whole number, 1 or more", top)
+        raise ParameterError.must_be("top", "an integer of at least 1", top)
     without = as_without(exact, data)
     equation = fit.model.equation(relation)
     row = row_of(fit, relation, cell)
     value = _value(fit, relation, row)
     fit = _near(fit, equation, row)
-    views = views_of(fit, equation, row, "mean" if value is None else "exp_mean_log", max(LISTED, int(top)))
-    shares, remainder = joined_shares(views, equation, max(LISTED, int(top)))
-    numbered, others, rest = _reasons(fit, views, relation, row, int(top))
+    views = views_of(fit, equation, row, "mean" if value is None else "exp_mean_log", max(MAX_COMPONENTS, int(top)))
+    shares, remainder = joined_shares(views, equation, max(MAX_COMPONENTS, int(top)))
+    evidence = _evidence_strengths(fit, equation, shares, row)
+    numbered, others, rest = _reasons(fit, views, relation, row, int(top), evidence)
     if without is not None:
         numbered = _refitted(fit, numbered, same_data(fit, data), relation, row, without)
     explanation = Explanation(
@@ -66,7 +64,7 @@ def explain(
 
 
 def _titles(fit: Fitted, e: Explanation) -> dict[str, dict[Any, str]]:
-    """By index the titles of all entities that an explanation names."""
+    """Titles, by index, of all entities in an explanation."""
     names: dict[str, dict[Any, None]] = {}
     pairs = [(s.index, s.name) for s in e.standings]
     for cell in (e.cell, *(link.cell for link in e.reasons), *(row.entities for row in e.rows)):
@@ -78,7 +76,7 @@ def _titles(fit: Fitted, e: Explanation) -> dict[str, dict[Any, str]]:
 
 
 def _near(fit: Fitted, equation: Equation, row: Rows) -> Fitted:
-    """The fit with the known links of the cell's entities in memory, where they are on disk: no others bear on it."""
+    """The fit with the known links of the cell's entities read from disk into memory: others do not matter."""
     axes = {fit.model.axis(index): set[int]() for index in equation.indices}
     for index, number in zip(equation.indices, row):
         axes[fit.model.axis(index)].add(int(number))
@@ -90,7 +88,7 @@ def _near(fit: Fitted, equation: Equation, row: Rows) -> Fitted:
 
 
 def _mentions(places: Sequence[tuple[int, Sequence[int]]], cells: AnyArray) -> NDArray[np.bool_]:
-    """Which cells (n, order) have one of some rows at its place."""
+    """Which cells (n, order) have one of some rows at its position."""
     found = np.zeros(len(cells), bool)
     for k, rows in places:
         found |= np.isin(cells[:, k], rows)
@@ -98,14 +96,14 @@ def _mentions(places: Sequence[tuple[int, Sequence[int]]], cells: AnyArray) -> N
 
 
 def _shares(fit: Fitted, equation: Equation, placed: Sequence[Placed]) -> tuple[ComponentShare, ...]:
-    """The components as they are shown: in a sum, with their terms."""
+    """Components with the names of their terms."""
     texts = name_terms(equation)
     names = [_name(fit, equation, number) if text else "" for number, text in enumerate(texts)]
     return tuple(ComponentShare(one.setting, one.share, one.term, texts[one.term], names[one.term]) for one in placed)
 
 
 def _name(fit: Fitted, equation: Equation, number: int) -> str:
-    """A term of a sum in words: evidence, where it has no latent index and something in it is given."""
+    """Name of a term of a sum; "evidence" for one without latent indices and with a given factor."""
     term, text = equation.terms[number], name_terms(equation)[number]
     if equation.latent_of(term):
         return text
@@ -128,7 +126,7 @@ def _prediction(fit: Fitted, relation: str, row: Rows) -> dict[str, float]:
 
 
 def _value(fit: Fitted, relation: str, row: Rows) -> float | None:
-    """The value of the cell among the known links; None if it is not one of them."""
+    """Value of the cell among the known links; None if it is not one of them."""
     value = float(fit.known[relation].values_at(row[None, :])[0])
     return value if value > 0 else None
 
@@ -136,7 +134,7 @@ def _value(fit: Fitted, relation: str, row: Rows) -> float | None:
 def _entities(
     views: Sequence[MemberView], equation: Equation, leading: Sequence[Placed], row: Rows, top: int
 ) -> tuple[Entity, ...]:
-    """Who characterises the leading components, each as its own member has it."""
+    """Leading entities of the leading components, each from its own member."""
     found: list[Entity] = []
     for view in views:
         places = [place for place, share in enumerate(leading) if share.view is view]
@@ -149,7 +147,7 @@ def _entities(
 
 
 def _evidence(fit: Fitted, views: Sequence[MemberView]) -> tuple[Evidence, ...]:
-    """Every row that the cell uses once, with its links of all relations; of a cell of rate 0, all of its rows."""
+    """Every row that the cell uses, with its links in all relations; all rows for a cell of rate 0."""
     rows = {group.row.key: group.row for group in views[0].groups}
     found = []
     for key, row in rows.items():
@@ -161,9 +159,16 @@ def _evidence(fit: Fitted, views: Sequence[MemberView]) -> tuple[Evidence, ...]:
 
 
 def _reasons(
-    fit: Fitted, views: Sequence[MemberView], relation: str, cell: Rows, top: int
+    fit: Fitted,
+    views: Sequence[MemberView],
+    relation: str,
+    cell: Rows,
+    top: int,
+    evidence: Mapping[tuple[int, ...], float],
 ) -> tuple[list[tuple[Link, int]], int, float]:
-    """The links most responsible and their numbers; how many others bear on the cell, and what they have together."""
+    """The most responsible links with their numbers; the number of other supporting links, and their total
+    responsibility.
+    """
     found: list[tuple[Link, int]] = []
     count, total, groups = 0, 0.0, views[0].groups
     for name in dict.fromkeys(group.relation for group in groups):
@@ -171,6 +176,7 @@ def _reasons(
         numbers = np.unique(np.concatenate([group.numbers for group in here]))
         strength = sum((view.weight * view.strengths(name, numbers) for view in views), np.zeros(len(numbers)))
         if name == relation:
+            strength += [evidence.get(tuple(link), 0.0) for link in known.cells[numbers].tolist()] if evidence else 0.0
             strength[(known.cells[numbers] == cell).all(axis=1)] = 0.0
         count, total = count + int(np.count_nonzero(strength)), total + float(strength.sum())
         best = [n for n in np.argsort(-strength, kind="stable")[:top] if strength[n] > 0]
@@ -180,10 +186,29 @@ def _reasons(
     return found, count - len(found), total - named if count > len(found) else 0.0
 
 
+def _evidence_strengths(
+    fit: Fitted, equation: Equation, shares: Sequence[Placed], cell: Rows
+) -> dict[tuple[int, ...], float]:
+    """The part of the rate that known links have through evidence terms, by their cells."""
+    known, axes = fit.known[equation.relation], [fit.model.axis(index) for index in equation.indices]
+    found: dict[tuple[int, ...], float] = {}
+    for name, words in fit.settings.get("evidence_terms", {}).items():
+        for number, term in enumerate(equation.terms):
+            share = sum(placed.share for placed in shares if placed.term == number)
+            if name in term.factors and share > 0:
+                behind = link_contributions(
+                    LinkEvidence(**words), known.cells.astype(np.int64), known.shape, axes, known.groups, cell
+                )
+                total = sum(behind.values())
+                for link, value in behind.items():
+                    found[link] = found.get(link, 0.0) + share * value / total
+    return found
+
+
 def _refitted(
     fit: Fitted, numbered: list[tuple[Link, int]], data: Data, relation: str, cell: Rows, without: Without
 ) -> list[tuple[Link, int]]:
-    """The links with what fitting again says of each, by that."""
+    """The links with the losses of refits, sorted by them."""
     asked = [(link.relation, number) for link, number in numbered]
     found = losses(fit, data, relation, cell, asked, without)
     told = [(replace(link, exact=loss), number) for (link, number), loss in zip(numbered, found)]
@@ -191,7 +216,7 @@ def _refitted(
 
 
 def _link(fit: Fitted, groups: Sequence[Touching], number: int, strength: float) -> Link:
-    """A known link by its number; groups: those of its relation."""
+    """A known link by its number; `groups`: the row links of its relation."""
     relation = groups[0].relation
     shared = [group.row.indices for group in groups if number in group.numbers]
     through = tuple(dict.fromkeys(index for indices in shared for index in indices))

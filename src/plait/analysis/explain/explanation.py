@@ -1,4 +1,4 @@
-"""An explanation: records, the same as polars tables, and as plain data. `page` shows it to people."""
+"""Explanation as records, as tables and as plain data; `explanation_text` writes it as text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,9 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from plait.analysis.explain.explanation_text import describe, link_words, row_words
+from plait.data.sources.tables import POLARS, as_kind
 
 if TYPE_CHECKING:
     import polars as pl
+    from narwhals.stable.v2.typing import IntoDataFrame
 
     from plait.rendering.document import Document
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 class ComponentShare:
     """A component of the cell: the value of each latent index of its term, and its share.
 
-    term: the number of the term; text: its factors, and name: the term in words, both empty where it is the only one.
+    `term`: number of the term; `text`: its factors; `name`: the term in words. Both are empty for a single term.
     """
 
     setting: Mapping[str, int]
@@ -35,7 +37,7 @@ class ComponentShare:
 
 @dataclass(frozen=True)
 class Entity:
-    """One entity of an axis in one component (by its place); `entities` defines weight, lift and rank."""
+    """One entity of an axis in one component (by its position); `leading_entities` defines weight, lift and rank."""
 
     component: int
     index: str
@@ -51,7 +53,7 @@ class Entity:
 class Link:
     """A known link: its cell by names, its value, and the indices of the cell it bears on.
 
-    responsibility: about the fraction by which the mean of the cell would be smaller, were the link an observed zero
+    responsibility: estimated relative drop of the mean of the cell if the link were an observed zero
     (`plait.analysis.explain.influence`). exact: the fraction by which it is, fitted again; None if not asked for.
     """
 
@@ -64,7 +66,7 @@ class Link:
 
     @property
     def loss(self) -> float:
-        """The fraction that is shown: the exact one where it is known."""
+        """The exact loss if known, else the responsibility."""
         return self.responsibility if self.exact is None else self.exact
 
     def __str__(self) -> str:
@@ -87,14 +89,47 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Why a link is predicted. `print` shows it, `to_dict` gives plain data, the properties are polars tables.
+    """Explanation of one prediction, as `Fit.explain` returns it.
 
-    prediction: mean, sd, probability, lower, upper; under Bernoulli rate; under an exposure its value there. known:
-    whether it is a link of the data; value: its value then. shares: the components, largest share first; `remainder` is
-    that of those not listed, of component_count in all. standings: who characterises the leading components. reasons:
-    the known links most responsible; other_links more have other_responsibility together. rows: what the cell rests on,
-    this link included where it is known. method: that of the fit; "em" has no prior. exact: how each reason's link was
-    changed to fit again, "zero" or "missing"; None: it was not. titles: by index those of the entities it names.
+    ``print(explanation)`` shows it; ``components``, ``entities``, ``links`` and ``evidence``
+    are tables.
+
+    Attributes
+    ----------
+    relation : str
+        Name of the relation.
+    cell : dict of str to name
+        The entity of each index.
+    prediction : dict of str to float
+        The columns of `Fit.predict` and, with an exposure, its value.
+    known : bool
+        Whether the cell is a link of the training data.
+    value : float or None
+        Its value in the training data.
+    remainder : float
+        Share of the components that are not listed.
+    component_count : int
+        Number of all components.
+    other_links : int
+        Number of supporting links that are not listed.
+    other_responsibility : float
+        Their effect together.
+    method : str
+        Method of the fit. EM has no prior.
+    exact : one of "zero", "missing" or None
+        How links were changed for the exact effects; ``None`` if they are estimates.
+    titles : dict of str to dict
+        Titles of the entities per index.
+    shares, standings, reasons, rows : tuple
+        The records behind ``components``, ``entities``, ``links`` and ``evidence``.
+
+    Examples
+    --------
+    >>> explanation = fit.explain("visits", {"user": "bob", "place": "club"})
+    >>> explanation.known
+    False
+    >>> round(explanation.prediction["mean"], 1)
+    4.5
     """
 
     relation: str
@@ -113,10 +148,14 @@ class Explanation:
     method: str
     exact: str | None = None
     titles: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
+    kind: str = POLARS
 
     @cached_property
-    def components(self) -> "pl.DataFrame":
-        """The components by share: component, in a sum term, a column for each latent index, share."""
+    def components(self) -> "IntoDataFrame":
+        """Components by share: ``component``, one column per latent index, ``share``.
+
+        A sum of terms adds ``term``.
+        """
         import polars as pl
 
         found: dict[str, Any] = {"component": [str(share) for share in self.shares]}
@@ -125,13 +164,14 @@ class Explanation:
         own = {*found, "share"}
         for index in dict.fromkeys(i for share in sorted(self.shares, key=lambda s: s.term) for i in share.setting):
             found[f"{index}_" if index in own else index] = [share.setting.get(index) for share in self.shares]
-        return pl.DataFrame({**found, "share": [share.share for share in self.shares]})
+        return self._in_kind(pl.DataFrame({**found, "share": [share.share for share in self.shares]}))
 
     @cached_property
-    def entities(self) -> "pl.DataFrame":
-        """Who characterises the leading components: component, index, name, weight, lift, rank, of_cell.
+    def entities(self) -> "IntoDataFrame":
+        """Entities that characterise the leading components.
 
-        Where a fit has titles, `title` follows the name.
+        The columns are ``component``, ``index``, ``name``, ``weight``, ``lift``, ``rank`` and
+        ``of_cell`` (whether the entity is in this cell). A fit with titles adds ``title``.
         """
         rows = [
             (str(self.shares[e.component]), e.index, str(e.name), e.weight, e.lift, e.rank, e.of_cell)
@@ -140,14 +180,17 @@ class Explanation:
         table = _table({"component": str, "index": str, "name": str, "weight": float, "lift": float, "rank": int,
                         "of_cell": bool}, rows)  # fmt: skip
         if not self.titles:
-            return table
-        return table.insert_column(3, _titles(list(map(self._title, self.standings))))
+            return self._in_kind(table)
+        return self._in_kind(table.insert_column(3, _titles(list(map(self._title, self.standings)))))
 
     @cached_property
-    def links(self) -> "pl.DataFrame":
-        """The known links most responsible: relation, link, value, responsibility, through, and exact if asked for.
+    def links(self) -> "IntoDataFrame":
+        """Known links that support the prediction, most important first.
 
-        responsibility and exact are fractions of the mean (see `Link`), as the text shows them in percent.
+        The columns are ``relation``, ``link``, ``value``, ``responsibility`` and ``through`` (the
+        indices that link and cell share). ``responsibility`` is the estimated fraction by which
+        the mean falls if the link were an observed zero. `Fit.explain` with ``exact`` adds the
+        measured fraction, ``exact``.
         """
         schema = {"relation": str, "link": str, "value": float, "responsibility": float, "through": str, "exact": float}
         rows = [
@@ -155,19 +198,33 @@ class Explanation:
             for r in self.reasons
         ]
         table = _table(schema, rows)
-        return table if self.exact else table.drop("exact")
+        return self._in_kind(table if self.exact else table.drop("exact"))
 
     @cached_property
-    def evidence(self) -> "pl.DataFrame":
-        """What the cell rests on: factor, entity, data (the fraction that comes from data), prior, links.
+    def evidence(self) -> "IntoDataFrame":
+        """Factor rows that the cell uses, and how much of each comes from data.
 
-        A cell of rate 0 uses nothing of its rows: data and prior are 0.
+        The columns are ``factor``, ``entity``, ``data`` and ``prior`` (fractions) and ``links``
+        (number of known links). Both fractions are 0 in a cell with rate 0.
         """
         rows = [(row.factor, row_words(self, row), row.data, row.prior, row.links) for row in self.rows]
-        return _table({"factor": str, "entity": str, "data": float, "prior": float, "links": int}, rows)
+        table = _table({"factor": str, "entity": str, "data": float, "prior": float, "links": int}, rows)
+        return self._in_kind(table)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in what JSON can hold; names that are neither text nor number become text."""
+        """Return the explanation in types that JSON can hold.
+
+        Returns
+        -------
+        dict
+            All attributes and tables. Names that are neither text nor numbers become text.
+
+        Examples
+        --------
+        >>> explanation = fit.explain("visits", {"user": "bob", "place": "club"})
+        >>> explanation.to_dict()["cell"]
+        {'user': 'bob', 'place': 'club'}
+        """
         return {
             "relation": self.relation,
             "cell": _plain(self.cell),
@@ -197,11 +254,14 @@ class Explanation:
             ],
         }  # fmt: skip
 
+    def _in_kind(self, table: "pl.DataFrame") -> "IntoDataFrame":
+        return as_kind(table, self.kind)
+
     def _title(self, entity: Entity) -> str | None:
         return self.titles.get(entity.index, {}).get(entity.name)
 
     def _titled(self, names: Mapping[str, Any]) -> dict[str, Any]:
-        """The titles of some names by index, as one key; none where the fit has no titles."""
+        """Titles of some names by index, as one key; empty where the fit has no titles."""
         if not self.titles:
             return {}
         return {"titles": {i: own[name] for i, name in names.items() if name in (own := self.titles.get(i, {}))}}

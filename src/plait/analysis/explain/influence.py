@@ -1,26 +1,24 @@
-"""How much smaller the mean of a cell would be, were a known link an observed zero: its responsibility.
+"""Influence of a known link on a cell: the relative decrease of its mean if the link were an observed zero (its
+responsibility).
 
-The zero takes the counts n_l s_l (`supporting_links`) out of the rows it shares with the cell. Each such row
-settles anew: its other links share their counts in other ways, and under Bernoulli they also have fewer, for E[n] falls
-with the rate. With η_m = d log n_m / d log λ_m (Poisson: 0) the row, a fixed point of C = A + Σ_m n_m s_m with
-L = exp ψ(C) D, answers to first order with
+The zero removes the counts n_l s_l (`supporting_links`) from the rows that the link shares with the cell. Each such row
+then moves to a new fixed point, as its other links redistribute their counts, and under Bernoulli lose some, since E[n]
+falls with the rate. With η_m = d log n_m / d log λ_m (Poisson: 0), the row, a fixed point of C = A + Σ_m n_m s_m with L
+= exp ψ(C) D, changes to first order by
 
     d log L = −(K + Q_l)⁻¹ n_l s_l,    K = diag(1/ψ′(C)) − Σ_m Q_m,    Q_m = n_m (diag s_m − (1 − η_m) s_m s_mᵀ)
 
-where D stays, for zeros are exposed as links are, and + Q_l says that the link itself does not follow: it is gone. In
-a sum s_m adds up to less than 1, for the counts that other terms have. The mean falls by a fraction, and d log E =
-d log L / (C ψ′(C)):
+D stays, as zeros are exposed like links, and + Q_l removes the reaction of the link itself. In a sum s_m adds up to
+less than 1, the rest being counts of other terms. With d log E = d log L / (C ψ′(C)),
 
     responsibility = − Σ over the rows of the cell, Σ over components: share · d log E
 
-EM and MAP have C in place of 1/ψ′(C). K⁻¹ serves all links; of Q_l only what it does to x = K⁻¹ n_l s_l is taken, the
-rank-one matrix (Q_l x)(Q_l x)ᵀ / xᵀQ_l x. The rows of other entities are held: `counterfactual` fits everything
-again. A link that is not observed at all (missing) is another question: a zero is evidence, too, and takes more away.
+EM and MAP have C in place of 1/ψ′(C). K⁻¹ serves all links; Q_l is approximated by the rank-one matrix (Q_l x)(Q_l x)ᵀ
+/ xᵀQ_l x with x = K⁻¹ n_l s_l. The rows of other entities stay fixed; `counterfactual` refits everything. Making a link
+missing instead has less effect, since a zero is evidence, too.
 
-A cell as each member of an ensemble sees it, and what they say together: a single fit is an ensemble of one.
-
-The mean of an ensemble is Σ_m mean_m / M: a member's components, and what a link takes away from its mean, count with
-weight_m = mean_m / Σ mean. So a share is still a share of the mean that is predicted.
+A single fit is an ensemble of one. The mean of an ensemble is Σ_m mean_m / M, so the components and responsibilities of
+a member count with weight_m = mean_m / Σ mean.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,17 +45,17 @@ from plait.analysis.explain.supporting_links import (
 from plait.model import Equation
 from plait.storage.fitted import Fitted
 
-SLOWEST = 0.1  # of K relative to 1/ψ′(C): a direction that settles more slowly than this is followed no further
-LARGEST = 2000  # entries of a row; one that has more is taken not to settle anew
+MIN_EIGENVALUE = 0.1  # of K relative to 1/ψ′(C): directions that converge more slowly are cut here
+MAX_ENTRIES = 2000  # of a row whose K is inverted; larger rows are taken as fixed
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """How the cell's row of a factor answers to counts taken out of it.
+    """Response of the cell's row of a factor to counts removed from it.
 
-    Coordinates are those in which diag(1/ψ′(C)) is the identity, so that nothing overflows where an entry of the row is
-    next to 0: scale (entries,) 1/√ψ′(C); pull (entries,) the change of the log mean with d log L; inverse (entries,
-    entries) K⁻¹. at_once (entries,): share/C, for a row that is taken not to settle anew: its inverse is None.
+    Coordinates are scaled so that diag(1/ψ′(C)) is the identity and nothing overflows: `scale` (n_entries,) 1/√ψ′(C);
+    `pull` (n_entries,) the derivative of the log mean by d log L; `inverse` (n_entries, n_entries) K⁻¹, None for a row
+    taken as fixed; `at_once` (n_entries,): share/C.
     """
 
     at_once: Array
@@ -66,7 +64,7 @@ class Answer:
     inverse: Array | None
 
     def fall(self, links: LinkGroup) -> Array:
-        """The fraction that the mean loses with each link, (links,)."""
+        """Relative decrease of the mean with each link, (n_links,)."""
         n = links.counts[:, None]
         if self.inverse is None:
             return np.asarray(n * links.shares @ self.at_once)
@@ -85,13 +83,13 @@ def _divided(array: Array, scale: Array) -> Array:
 
 
 def answers(fit: Fitted, groups: Sequence[Touching]) -> dict[Key, Answer]:
-    """The answers of the cell's rows."""
+    """Responses of the cell's rows."""
     rows = {group.row.key: group.row for group in groups}
     return {key: _answer(fit, row, [g for g in groups if g.row.key == key]) for key, row in rows.items()}
 
 
 def responsibilities(fit: Fitted, group: Touching, answer: Answer) -> Array:
-    """What every link of the group is responsible for through its row: (links,)."""
+    """Responsibility of each link of the group through its row, (n_links,)."""
     parts = [answer.fall(piece) for piece in pieces(fit, group)]
     return np.concatenate(parts) if parts else np.zeros(0)
 
@@ -101,7 +99,7 @@ def _answer(fit: Fitted, row: Row, groups: Sequence[Touching]) -> Answer:
     at_once = _divided(row.shares.ravel(), C)
     with np.errstate(divide="ignore"):
         scale = np.sqrt(1.0 / polygamma(1, C) if fit.method == "vb" else C)
-    return Answer(at_once, scale, at_once * scale, _inverse(fit, scale, groups) if C.size <= LARGEST else None)
+    return Answer(at_once, scale, at_once * scale, _inverse(fit, scale, groups) if C.size <= MAX_ENTRIES else None)
 
 
 def _inverse(fit: Fitted, scale: Array, groups: Sequence[Touching]) -> Array:
@@ -113,12 +111,12 @@ def _inverse(fit: Fitted, scale: Array, groups: Sequence[Touching]) -> Array:
             K += (s.T * (piece.counts * (1.0 - piece.follow))) @ s
             K[np.diag_indices_from(K)] -= piece.counts @ _divided(s, scale)
     values, vectors = np.linalg.eigh(K)
-    return np.asarray((vectors / np.maximum(values, SLOWEST)) @ vectors.T)
+    return np.asarray((vectors / np.maximum(values, MIN_EIGENVALUE)) @ vectors.T)
 
 
 @dataclass(frozen=True, eq=False)
 class MemberView:
-    """One member: its components of the cell, the known links that touch its rows, and its weight."""
+    """One member: its components of the cell, the known links of its rows, and its weight."""
 
     fit: Fitted
     found: Components
@@ -130,21 +128,21 @@ class MemberView:
         return answers(self.fit, self.groups)
 
     def sources(self, key: Key) -> tuple[float, float]:
-        """How much of what the cell uses of a row comes from data, and how much from the prior."""
+        """Shares of data and of the prior in the cell's use of a row."""
         return sources(next(group.row for group in self.groups if group.row.key == key))
 
     def strengths(self, relation: str, numbers: Rows) -> Array:
-        """What links of a relation, by their sorted numbers, are responsible for in this member, (n,)."""
+        """Responsibilities of links of a relation, by sorted numbers, in this member, (n,)."""
         strength = np.zeros(len(numbers))
         for group in self.groups:
             if group.relation == relation:
                 own = responsibilities(self.fit, group, self._answers[group.row.key])
                 strength[np.searchsorted(numbers, group.numbers)] += own
-        return np.minimum(strength, 1.0)  # first order may promise more than all
+        return np.minimum(strength, 1.0)  # the first order may exceed 1
 
 
 def views_of(fit: Fitted, equation: Equation, cell: Rows, kind: Kind, most: int) -> list[MemberView]:
-    """Every member's view of a cell; of components, `most` at most."""
+    """Views of a cell by all members, with at most `most` components each."""
     latent = [equation.latent_of(term) for term in equation.terms]
     return [
         MemberView(
@@ -158,7 +156,7 @@ def views_of(fit: Fitted, equation: Equation, cell: Rows, kind: Kind, most: int)
 
 
 def weigh(fit: Fitted, equation: Equation, cells: Rows) -> Array:
-    """The weight of every member at cells, (members, n): what each adds to the mean; equal where that is 0."""
+    """Weights of the members at cells, (n_members, n): what each adds to the mean; equal where that is 0."""
     if len(fit.members) == 1:
         return np.ones((1, len(cells)))
     logs = np.stack([log_rates(terms_at(member, equation, cells, "mean")) for member in fit.members])
@@ -168,7 +166,7 @@ def weigh(fit: Fitted, equation: Equation, cells: Rows) -> Array:
 
 
 class Placed(NamedTuple):
-    """A component: the view it belongs to, its term, values of the term's latent indices, its share of the whole."""
+    """A component: number of its view, its term, values of the term's latent indices, its share of the whole."""
 
     view: MemberView
     term: int
@@ -177,7 +175,7 @@ class Placed(NamedTuple):
 
 
 def joined_shares(views: Sequence[MemberView], equation: Equation, most: int) -> tuple[list[Placed], float]:
-    """The components of all views side by side, largest share first, and the share of those that are not listed."""
+    """Components of all views, largest share first, and the share of those that are not listed."""
     placed = []
     for number, view in enumerate(views):
         own = {free_name("member", equation): number} if len(views) > 1 else {}

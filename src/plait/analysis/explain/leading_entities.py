@@ -1,15 +1,14 @@
-"""Who characterises a component: the entities of each axis that hold much of it, and more of it than of the others.
+"""Entities that characterise a component: large weight and high lift (relevance of Sievert and Shirley, 2014).
 
-Popular entities head every component, so weight alone says little. With the geometric means L of the factors (they stay
-small where little is known, so a cold entity characterises nothing), summed over all other indices,
+Popular entities lead every component, so weight alone says little. With the geometric means L of the factors, which
+stay small for entities with little data, summed over all other indices,
 
     weight = share of the component that the entity holds
     lift   = weight / its share of all components together
-    order: 0.6 · log weight + 0.4 · log lift, of those whose lift is 1 or more   (Sievert and Shirley's relevance, 2014)
+    order: 0.6 · log weight + 0.4 · log lift, of entities with lift 1 or more
 
-A component is here what the axis sees of it: the latent indices of the factors that have the axis. In a Tucker model
-that is the axis' own latent index. Other visible indices of such a factor are summed out too. All
-components are those of the same term.
+Components are here the settings of the latent indices of factors with the axis; in a Tucker model those of the axis'
+own latent index. Other visible indices of such a factor are summed out. All components are those of the same term.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +25,8 @@ from plait.model.model import Occurrence, Summand
 from plait.model.network import RowBlock, contract, sum_alone
 from plait.storage.fitted import Fitted, Posterior
 
-WEIGHT = 0.6  # of the logarithm of the weight in the order; the lift has the rest
-LEAST = 1.0 - 1e-9  # lift of an entity that characterises a component, but for rounding
+LOG_WEIGHT_SHARE = 0.6  # of the log weight in the order; the rest is that of the lift
+MIN_LIFT = 1.0 - 1e-9  # 1 up to rounding
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,10 @@ class Standing:
 def characterise(
     fit: Fitted, equation: Equation, leading: Sequence[tuple[int, Mapping[str, int]]], row: NDArray[np.int64], top: int
 ) -> list[Standing]:
-    """The `top` entities of every axis in the leading components, and the cell's own wherever they stand.
+    """The `top` entities of every axis in the leading components, and the cell's own at any rank.
 
-    leading: the term and the setting of each. An axis that its term has not, or only in an exposure, tells nothing.
+    `leading`: the term and the setting of each component. Axes that the term lacks, or has only in an exposure, are
+    left out.
     """
     result: list[Standing] = []
     for number, term in enumerate(equation.terms):
@@ -62,13 +62,13 @@ def characterise(
 def _along(
     fit: Fitted, equation: Equation, term: Summand, index: str, own: Mapping[int, Mapping[str, int]], row: int, top: int
 ) -> Iterator[Standing]:
-    """Who characterises components of a term, settings by their places, along one index."""
+    """Leading entities of components of a term along one index."""
     latent = equation.latent_of(term)
     kinds = [_summed(fit, term, (index, *latent), kind) for kind in ("exp_mean_log", "mean")]
     overall = _held(kinds, index, {})
     has = {i for o in operands(fit, term) if index in o.indices for i in o.indices}
     seen = tuple(i for i in latent if i in has)
-    alike: dict[tuple[int, ...], list[int]] = {}  # in a Tucker model many are, as far as this axis sees
+    alike: dict[tuple[int, ...], list[int]] = {}  # many components of a Tucker model are equal along this axis
     for place, setting in own.items():
         alike.setdefault(tuple(setting[i] for i in seen), []).append(place)
     for values, places in alike.items():
@@ -78,12 +78,12 @@ def _along(
 
 
 def _summed(fit: Fitted, term: Summand, keep: tuple[str, ...], kind: str) -> list[RowBlock]:
-    """L or E of the factors, summed over the visible indices that only one of them has, all but `combine`."""
+    """L or E of the factors, summed over visible indices that only one of them has, except `keep`."""
     return sum_alone([_whole(fit.factors[o.factor], o, keep, kind) for o in operands(fit, term)], keep)
 
 
 def _whole(posterior: Posterior, use: Occurrence, keep: tuple[str, ...], kind: str) -> RowBlock:
-    """L or E of a factor; of one over pairs the pairs that it remembers, added up for the entities of one index."""
+    """L or E of a factor; for one over pairs, sums over the pairs with rows."""
     array, pairs = getattr(posterior, kind), posterior.pairs
     if pairs is None:
         return RowBlock(use.indices, array)
@@ -98,9 +98,9 @@ def _whole(posterior: Posterior, use: Occurrence, keep: tuple[str, ...], kind: s
 
 
 def _held(kinds: Sequence[Sequence[RowBlock]], index: str, at: dict[str, int]) -> Array:
-    """What each entity of an axis holds, with some latent indices fixed: (size of index), adding up to 1, or all 0.
+    """Share of each entity of an axis at some latent indices, (n_entities,), adding up to 1, or all 0.
 
-    kinds: the first whose sum is a number counts, for geometric means of cold factors may all underflow.
+    The first of `kinds` with a positive sum counts: geometric means of factors without data may underflow.
     """
     for blocks in kinds:
         held = contract([_fixed(block, at) for block in blocks], (index,))
@@ -111,25 +111,25 @@ def _held(kinds: Sequence[Sequence[RowBlock]], index: str, at: dict[str, int]) -
 
 
 def _fixed(block: RowBlock, at: Mapping[Any, int]) -> RowBlock:
-    """The block at these values of some of its indices."""
+    """The block at values of some of its indices."""
     where = tuple(at.get(i, slice(None)) for i in block.indices)
     return RowBlock(tuple(i for i in block.indices if i not in at), np.asarray(block.values[where]))
 
 
 def _standings(index: str, held: Array, overall: Array, own: int, top: int) -> Iterator[Standing]:
     lift = np.divide(held, overall, out=np.zeros(len(held)), where=overall > 0)
-    order = held**WEIGHT * lift ** (1.0 - WEIGHT)
+    order = held**LOG_WEIGHT_SHARE * lift ** (1.0 - LOG_WEIGHT_SHARE)
     first = largest(order, top)
-    chosen = [int(n) for n in first if lift[n] > LEAST]
+    chosen = [int(n) for n in first if lift[n] > MIN_LIFT]
     for n in dict.fromkeys([*chosen, own]):
         rank = 1 + int(np.count_nonzero(order > order[n]))
         yield Standing(0, index, n, float(held[n]), float(lift[n]), rank, n == own)
 
 
 def largest(order: Array, top: int) -> NDArray[np.intp]:
-    """The places of the largest numbers, largest first, of equal ones the first; without sorting a long axis."""
+    """Positions of the largest numbers, largest first, ties by position; without sorting a long axis."""
     if top < len(order):
-        # Many entities hold the same, what the prior gives: with these at the end of the order it takes a tenth.
+        # Many entities have the value of the prior: sorting without them takes a tenth of the time.
         possible = np.flatnonzero(order >= -np.partition(-order, top - 1)[top - 1])
     else:
         possible = np.arange(len(order))

@@ -1,4 +1,4 @@
-"""Where the counts of cells come from: P, the share of every term and latent setting, and the counts ⟨S⟩ = E[n] · P."""
+"""Responsibilities: the share P of every term and latent setting in cells, and the expected counts ⟨S⟩ = E[n] · P."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-EVERY = 1000  # components of a cell that are listed without being asked how many
+DEFAULT_COMPONENTS = 1000  # listed per cell by default
 
 
 def responsibilities(fit: Fitted, relation: str, cells: Any, *, most: int | None = None) -> "pl.DataFrame":
-    """The components of cells with their shares and expected counts, one a row; those of each cell largest first.
+    """Components of cells with their shares and expected counts, one per row; those of each cell largest first.
 
-    A cell that has an observed value, in the column `value` or because it is a known link, is shared by P = V Π L/λ_L,
-    as the fit shares it, and expected is E[n] P: under Poisson its components add up to x. Of another cell only the
-    shares of its predicted mean are told, V Π E / λ_E. A value of 0 has no counts to share.
+    A cell with an observed value, in the column `value` or as a known link, is shared by P = V Π L/λ_L, as in the fit,
+    and expected is E[n] P: under Poisson its components add up to x. Other cells have shares of the predicted mean, V Π
+    E / λ_E. A value of 0 has no counts to share.
 
     Members of an ensemble are weighted by what each adds to the mean (`plait.analysis.explain.influence`).
     """
@@ -53,7 +53,7 @@ def responsibilities(fit: Fitted, relation: str, cells: Any, *, most: int | None
 
 
 class _Shared(NamedTuple):
-    """Components, all arrays (m, …): the number of the cell, of the member, of the term; settings; share; expected."""
+    """Components, arrays (m, …): numbers of the cell, the member and the term; settings; share; expected counts."""
 
     cell: Rows
     member: Rows
@@ -64,14 +64,14 @@ class _Shared(NamedTuple):
 
 
 def _empty(equation: Equation) -> Sequence[tuple[int, ...]]:
-    """The shapes of no components."""
+    """Shapes of zero components."""
     return (0,), (0,), (0,), (0, len(equation.latent)), (0,), (0,)
 
 
 def _share(
     fit: Fitted, equation: Equation, rows: Rows, values: Array, some: Rows, kind: Kind, most: int
 ) -> Iterator[_Shared]:
-    """What every member makes of some cells."""
+    """Components of some cells in every member."""
     latent = [equation.latent_of(term) for term in equation.terms]
     for number, (member, weight) in enumerate(zip(fit.members, weigh(fit, equation, rows[some]))):
         found = components(terms_at(member, equation, rows[some], kind), latent, most)
@@ -88,7 +88,7 @@ def _share(
 
 
 def _leading(found: _Shared, most: int) -> _Shared:
-    """The components of each cell, largest first, no more than are wanted."""
+    """The `most` largest components of each cell."""
     order = np.lexsort((-found.share, found.cell))
     ordered = found.cell[order]
     order = order[np.arange(len(order)) - np.searchsorted(ordered, ordered) < most]
@@ -119,7 +119,7 @@ def _table(fit: Fitted, equation: Equation, rows: Rows, values: Array, found: _S
 
 
 def _values(fit: Fitted, relation: str, frame: Any, rows: Rows) -> Array:
-    """The observed value of every cell, NaN where there is none: as given, else that of the known link."""
+    """Observed value of every cell, NaN without one: as given, else that of the known link."""
     known = fit.known[relation]
     found = np.where(known.contain(rows), known.values_at(rows), np.nan)
     if "value" not in frame.columns:
@@ -129,25 +129,25 @@ def _values(fit: Fitted, relation: str, frame: Any, rows: Rows) -> Array:
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(
-            f"{given[row]:g} is no count.",
+            f"{given[row]:g} is not a valid value.",
             location=TableLocation("cells", "value", (row,)),
             actual=float(given[row]),
-            hint="An observed value is 0 or more; leave it empty where there is none.",
+            hint="An observed value is at least 0; leave it empty if there is none.",
         )
     return np.where(np.isnan(given), found, given)
 
 
 def _checked(fit: Fitted, equation: Equation, most: int | None) -> int:
-    """How many components of a cell are listed."""
+    """Number of components per cell."""
     if most is not None:
         if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
-            raise ParameterError.must_be("most", "a whole number, 1 or more", most)
+            raise ParameterError.must_be("most", "an integer of at least 1", most)
         return int(most)
     total = sum(math.prod(sizes.values()) for member in fit.members for sizes in latent_sizes(member, equation))
-    if total > EVERY:
+    if total > DEFAULT_COMPONENTS:
         raise ParameterError(
-            f"a cell of {equation.relation} has {total:,} components, which would make as many rows a cell.",
+            f"a cell of {equation.relation} has {total:,} components, so the result would have as many rows per cell.",
             location="responsibilities",
-            hint="Say how many of the largest are wanted: `most=100`.",
+            hint="Keep only the largest components, such as `most=100`.",
         )
     return total

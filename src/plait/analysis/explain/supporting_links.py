@@ -1,13 +1,13 @@
-"""The known links that bear on a cell: those of every relation that share a factor row with it, and their counts there.
+"""Supporting links of a cell: known links of every relation that share a factor row with it, and their expected counts
+there.
 
-A known link adds expected counts to the rows it touches: n_l s_lk to entry k of a row, where n_l is M·x (Bernoulli:
-M·E[n], E[n] = λ/(1 − e^−λ)) and s_lk says which part of them goes through the row's entries: V ΠL/λ_L, summed over all
-terms that use the row and over the latent indices that it does not have. In a single product Σ_k s_lk = 1; in a sum
-other terms have the rest. A factor that stands twice has two rows in a link. How much of the cell's rate a link is
-responsible for is the subject of `plait.analysis.explain.influence`.
+A known link adds expected counts n_l s_lk to entry k of each row that it uses, where n_l is M·x (Bernoulli: M·E[n],
+E[n] = λ/(1 − e^−λ)) and s_lk is the part that goes through the entry: V ΠL/λ_L, summed over all terms with the row and
+over the latent indices that it lacks. In a single product Σ_k s_lk = 1; in a sum other terms have the rest. A factor
+that occurs twice has two rows in a link.
 
-EM has no prior: C is the total of the counts there; MAP: A − 1 + that total. Factors without a visible index (cores,
-weights) have no row that belongs to an entity; all links of a relation share them, and they are left out.
+Under EM, C is the total of these counts; under MAP, A − 1 + that total. Factors without a visible index (cores,
+weights) are left out: all links of a relation share them.
 """
 
 import math
@@ -34,18 +34,18 @@ from plait.storage.fitted import Fitted
 
 Key = tuple[str, tuple[int, ...]]
 
-PIECE = 1 << 20  # doubles gathered of one factor at a time
-KEPT = 4  # pieces of a group that are kept: they are gone through two or three times
-RARE = 1e-200  # Xhat_L below this may have lost components to underflow: logarithms from there on
+CHUNK_DOUBLES = 1 << 20  # gathered of one factor at a time
+MAX_CACHED_CHUNKS = 4  # per group, which is read two or three times
+MIN_RATE = 1e-200  # smaller Xhat_L may have lost components to underflow: computed in logarithms
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
     """A row of a factor that the cell uses.
 
-    indices, rows: its visible indices, as the cell's equation names them, and its place. Arrays are over its other
-    indices. shares: how much of the cell's mean goes through each entry, in all terms. concentration: C there (EM, MAP:
-    ∞ until `counted`). prior: the part of C that no link has to do with.
+    `indices`, `rows`: its visible indices, as named in the cell's equation, and their row numbers. Arrays are over its
+    other indices. `shares`: share of the cell's mean through each entry, in all terms. `concentration`: C (EM, MAP: ∞
+    until `counted`). `prior`: the part of C that does not come from links.
     """
 
     factor: str
@@ -57,22 +57,21 @@ class Row:
 
     @property
     def key(self) -> Key:
-        """The row by its factor and its place."""
         return self.factor, self.rows
 
 
 @dataclass(frozen=True, eq=False)
 class Touching:
-    """The known links of one relation that use a row of the cell: their numbers."""
+    """Numbers of the known links of one relation that use a row of the cell."""
 
     relation: str
     row: Row
     numbers: Rows
-    kept: "list[LinkGroup]" = field(default_factory=list, repr=False)  # its pieces, once they were gone through, if few
+    kept: "list[LinkGroup]" = field(default_factory=list, repr=False)  # cached chunks, if few
 
 
 def used_rows(fit: Fitted, equation: Equation, cell: Rows) -> list[Row]:
-    """The rows of free factors with visible indices that a cell uses, each once; shares are those of its mean."""
+    """Rows of free factors with visible indices that a cell uses, each once; shares are those of its mean."""
     terms = terms_at(fit, equation, cell[None, :], "mean")
     log_rate = log_rates(terms)
     found: dict[Key, Row] = {}
@@ -91,7 +90,7 @@ def used_rows(fit: Fitted, equation: Equation, cell: Rows) -> list[Row]:
 
 
 def _gamma(fit: Fitted, use: Occurrence, equation: Equation, cell: Rows) -> tuple[Array, Array]:
-    """C of a row (∞ for points), and the part of it that is the prior's: A, under MAP A − 1, under EM nothing."""
+    """C of a row (∞ for points), and its part from the prior: A, under MAP A − 1, under EM 0."""
     posterior, prior = fit.factors[use.factor], fit.prior.get(use.factor)
     A = np.zeros(()) if prior is None else np.asarray(prior.concentration) - (1.0 if fit.method == "map" else 0.0)
     if posterior.pairs is not None:
@@ -102,7 +101,7 @@ def _gamma(fit: Fitted, use: Occurrence, equation: Equation, cell: Rows) -> tupl
 
 
 def touching(fit: Fitted, rows: Sequence[Row]) -> list[Touching]:
-    """The known links that use a row, relation by relation and row by row."""
+    """Known links that use a row, by relation and row."""
     result = []
     for equation in fit.model.equations:
         cells = fit.known[equation.relation].cells
@@ -115,7 +114,7 @@ def touching(fit: Fitted, rows: Sequence[Row]) -> list[Touching]:
 
 
 def _on_row(equation: Equation, use: Occurrence, row: Row, cells: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """At which cells (n, order) a use of the factor takes this row; the equation may have other names for its axes."""
+    """Cells (n, order) at which an occurrence of the factor takes this row."""
     result = np.ones(len(cells), bool)
     for index, at in zip(split_indices(use, equation)[0], row.rows):
         result &= cells[:, equation.indices.index(index)] == at
@@ -123,7 +122,7 @@ def _on_row(equation: Equation, use: Occurrence, row: Row, cells: NDArray[np.int
 
 
 def counted(fit: Fitted, groups: Sequence[Touching]) -> list[Touching]:
-    """EM and MAP: with C = (A − 1 +) the counts of all links that touch the row. VB: as they are."""
+    """EM and MAP: set C to the counts of all links of the row (MAP: + A − 1). VB: unchanged."""
     if fit.method == "vb":
         return list(groups)
     totals = {group.row.key: group.row.prior.copy() for group in groups}
@@ -134,9 +133,9 @@ def counted(fit: Fitted, groups: Sequence[Touching]) -> list[Touching]:
 
 
 def sources(row: Row) -> tuple[float, float]:
-    """How much of what the cell uses of a row comes from data, Σ share · (C − prior)/C, and how much from the prior.
+    """Shares of data, Σ share · (C − prior)/C, and of the prior in the cell's use of a row.
 
-    share: of what goes through the row. They add up to 1; in a cell of rate 0, which uses nothing, both are 0.
+    They add up to 1; in a cell of rate 0 both are 0.
     """
     C, used = row.concentration, float(row.shares.sum())
     if not used > 0:
@@ -148,10 +147,9 @@ def sources(row: Row) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class LinkGroup:
-    """Some links of a group, few enough to be gathered at once.
+    """A chunk of links of a group.
 
-    counts (n,): M·x, or M·E[n]; shares (n, entries of the row): s, how they are shared; follow (n,): d log counts /
-    d log λ, 0 under Poisson.
+    `counts` (n,): M·x, or M·E[n]; `shares` (n, n_entries): s; `follow` (n,): d log counts / d log λ, 0 under Poisson.
     """
 
     counts: Array
@@ -159,21 +157,21 @@ class LinkGroup:
     follow: Array
 
     def total(self) -> Array:
-        """The counts that the links add to the row: (entries,)."""
+        """Counts that the links add to the row, (n_entries,)."""
         return np.asarray(self.counts @ self.shares)
 
 
 def pieces(fit: Fitted, group: Touching) -> Iterator[LinkGroup]:
-    """The links of a group in their order, some at a time; few of them are kept for the next time."""
+    """Links of a group in order, in chunks; cached if few."""
     if group.kept:
         yield from group.kept
         return
     equation = fit.model.equation(group.relation)
     rank = {index: size for sizes in latent_sizes(fit, equation) for index, size in sizes.items()}
     gathered = (math.prod(rank.get(index, 1) for index in use.indices) for use in equation.occurrences)
-    # What is gathered of a link, and a factor more for what contracting it with a core takes.
-    step = max(PIECE // (max(gathered, default=1) * max(rank.values(), default=1)), 1)
-    few = len(group.numbers) <= KEPT * step
+    # Doubles gathered per link, times a factor for contracting them with a core.
+    step = max(CHUNK_DOUBLES // (max(gathered, default=1) * max(rank.values(), default=1)), 1)
+    few = len(group.numbers) <= MAX_CACHED_CHUNKS * step
     found = []
     for at in range(0, len(group.numbers), step):
         piece = _piece(fit, equation, group.row, group.numbers[at : at + step])
@@ -187,7 +185,7 @@ def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> LinkGrou
     known = fit.known[equation.relation]
     cells = known.cells[numbers].astype(np.int64)
     parts, rate = _through(fit, equation, row, cells, logs=False)
-    rare = ~((rate > RARE) & np.isfinite(rate))
+    rare = ~((rate > MIN_RATE) & np.isfinite(rate))
     shares = np.divide(parts, rate[:, None], out=np.zeros(parts.shape), where=~rare[:, None])
     logs = np.full(len(rate), -np.inf)
     np.log(rate, out=logs, where=rate > 0)
@@ -199,7 +197,7 @@ def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> LinkGrou
 
 
 def _through(fit: Fitted, equation: Equation, row: Row, cells: Rows, *, logs: bool) -> tuple[Array, Array]:
-    """What goes through each entry of a row in the rates λ_L of links, (n, entries), and λ_L, (n,); or logarithms."""
+    """Part of the rates λ_L of links through each entry of a row, (n, n_entries), and λ_L, (n,); or logarithms."""
     summed, added, nothing = (log_contract, np.logaddexp, -np.inf) if logs else (contract, np.add, 0.0)
     parts, rate = np.full((len(cells), *row.shares.shape), nothing), np.full(len(cells), nothing)
     for blocks, term in zip(terms_at(fit, equation, cells, "exp_mean_log", logs=logs), equation.terms):
@@ -212,9 +210,9 @@ def _through(fit: Fitted, equation: Equation, row: Row, cells: Rows, *, logs: bo
 
 
 def expected_counts(fit: Fitted, relation: str, values: Array, log_rate: Array) -> tuple[Array, Array]:
-    """E[n] of the counts behind values x at log λ_L, and η = d log E[n] / d log λ = Var[n] / E[n], both (n,).
+    """E[n] of values x at log λ_L, and η = d log E[n] / d log λ = Var[n] / E[n], both (n,).
 
-    Poisson: x and 0. Bernoulli: a Poisson count that is not 0, λ/(1 − e^−λ) and 1 − λ/(e^λ − 1). Of x = 0: 0 and 0.
+    Poisson: x and 0. Bernoulli: λ/(1 − e^−λ) and 1 − λ/(e^λ − 1). Both are 0 for x = 0.
     """
     likelihood, state, some = fit.likelihood[relation], fit.likelihood_params[relation], values > 0
     mean, follow = np.zeros(len(values)), np.zeros(len(values))

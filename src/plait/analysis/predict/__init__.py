@@ -1,1 +1,1 @@
-"""From a fit to answers: cells with uncertainty, the most probable links, posterior draws."""
+"""Predictive distributions of cells: moments, probabilities, intervals."""

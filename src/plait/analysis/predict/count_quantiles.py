@@ -1,4 +1,4 @@
-"""Quantiles of counts: the negative binomial that a Gamma-distributed rate gives, its limit, Poisson, and mixtures."""
+"""Quantiles of counts: negative binomial (Poisson with a Gamma rate), its Poisson limit, and mixtures."""
 
 import math
 
@@ -11,19 +11,19 @@ from plait.jit import inlined, kernel
 
 Counts = NDArray[np.int64]
 
-WALK = 256  # steps from 0 before something cleverer is tried
-NORMAL = 25.0  # dispersion from which on the expansion about a normal is good to one count or a hundredth of an sd
-MOST = 2.0**62
-LARGE_MEAN = 1e8  # from here on quantiles are proportional to the mean; log-gammas of larger counts lose digits
-FEW = 16  # counts of a mixture that are summed one by one
-CLOSE = 0.01  # of the square root of a count: where a search ends
+MAX_STEPS = 256  # of the sum from 0, before a bracketing search
+MIN_NORMAL_DISPERSION = 25.0  # from which the expansion about a normal is good to one count or a hundredth of an sd
+MAX_COUNT = 2.0**62
+LARGE_MEAN = 1e8  # beyond, quantiles are taken as proportional to the mean: log-gammas of larger counts lose digits
+SUMMED_COUNTS = 16  # of a mixture, summed exactly
+SEARCH_TOLERANCE = 0.01  # in units of the square root of a count
 
 
 @inlined
 def below(k: float, m: float, s: float) -> float:
     """P(x ≤ k) of a negative binomial with mean m and dispersion s, the concentration of its rate: I_{s/(s+m)}(s, k+1).
 
-    The continued fraction of the incomplete beta function (Lentz), on the side where it converges quickly.
+    By the continued fraction of the incomplete beta function (Lentz), on the side where it converges quickly.
     """
     a, b, x = s, k + 1.0, s / (s + m)
     y = m / (s + m)
@@ -52,9 +52,9 @@ def below(k: float, m: float, s: float) -> float:
 
 @inlined
 def expanded(z: float, m: float, spread: float, skewed: float, noise: float) -> float:
-    """The quantile of a rate (noise 0) or its count (1) by Cornish and Fisher's expansion; z: the normal's quantile.
+    """Quantile of a rate (noise 0) or its count (1) by the Cornish–Fisher expansion; z: normal quantile.
 
-    spread, skewed: v/m² and κ₃/m³ of the rate. Its fourth cumulant is taken for that of a shifted Gamma, 3κ₃²/2v.
+    `spread`, `skewed`: v/m² and κ₃/m³ of the rate. Its fourth cumulant is that of a shifted Gamma, 3κ₃²/2v.
     """
     x = noise / m
     square = x + spread
@@ -67,26 +67,26 @@ def expanded(z: float, m: float, spread: float, skewed: float, noise: float) -> 
 
 @inlined
 def quantile(level: float, z: float, m: float, s: float) -> float:
-    """The smallest k with P(x ≤ k) ≥ level, for mean m and dispersion s (infinite: Poisson).
+    """Smallest k with P(x ≤ k) ≥ level, for mean m and dispersion s (infinite: Poisson).
 
-    The search ends: low < high are whole numbers, and a whole number between them replaces one of the two.
+    The search ends: low < high are integers, and an integer between them replaces one of the two.
     """
     if m <= 0.0:
         return 0.0
-    if m > 100.0 and s >= NORMAL:
+    if m > 100.0 and s >= MIN_NORMAL_DISPERSION:
         return max(math.ceil(expanded(z, m, 1.0 / s, 2.0 / (s * s), 1.0) - 0.5), 0.0)
     scale = 1.0
     if m > LARGE_MEAN:
         scale, m = m / LARGE_MEAN, LARGE_MEAN
     p = math.exp(-surprise(m, m * m / s))
     total, ratio = p, m / (1.0 + m / s)  # p_{k+1} / p_k = (1 + k/s) · m / (1 + m/s) / (k + 1)
-    for k in range(WALK):
+    for k in range(MAX_STEPS):
         if total >= level:
             return k * scale
         p *= (1.0 + k / s) * ratio / (k + 1.0)
         total += p
-    low, high = WALK - 1.0, max(math.floor(m), 2.0 * WALK)
-    while below(high, m, s) < level and high < MOST:
+    low, high = MAX_STEPS - 1.0, max(math.floor(m), 2.0 * MAX_STEPS)
+    while below(high, m, s) < level and high < MAX_COUNT:
         low, high = high, 4.0 * high
     while high - low > 1.0 and high - low > 1e-9 * high:
         middle = math.floor(0.5 * (low + high))
@@ -99,21 +99,21 @@ def quantile(level: float, z: float, m: float, s: float) -> float:
 
 @kernel
 def intervals(mean: Array, variance: Array, miss: Array, level: float, z: float, low: Counts, high: Counts) -> None:
-    """Quantiles 1 − level and level of counts whose rate is a Gamma by its moments, but P(x = 0) = e^−miss.
+    """Quantiles 1 − level and level of counts with Gamma rates by moments, except that P(x = 0) = e^−miss.
 
-    z: the normal's quantile of the level.
+    `z`: normal quantile of the level.
     """
     for n in range(len(mean)):
         m, v = mean[n], variance[n]
         s = m * m / v if v > 1e-12 * m * m else math.inf
         nothing = math.exp(-miss[n])
-        low[n] = 0 if nothing >= 1.0 - level else int(min(max(quantile(1.0 - level, -z, m, s), 1.0), MOST))
-        high[n] = 0 if nothing >= level else int(min(max(quantile(level, z, m, s), 1.0), MOST))
+        low[n] = 0 if nothing >= 1.0 - level else int(min(max(quantile(1.0 - level, -z, m, s), 1.0), MAX_COUNT))
+        high[n] = 0 if nothing >= level else int(min(max(quantile(level, z, m, s), 1.0), MAX_COUNT))
 
 
 @kernel
 def narrow_ends(mean: Array, spread: Array, skewed: Array, noise: float, z: float, low: Array, high: Array) -> None:
-    """Quantiles of rates (noise 0) or of counts (1, not yet rounded) from three cumulants; v/m² is small."""
+    """Quantiles of rates (noise 0) or of counts (1, not rounded) from three cumulants, for small v/m²."""
     for n in range(len(mean)):
         low[n] = expanded(-z, mean[n], spread[n], skewed[n], noise)
         high[n] = expanded(z, mean[n], spread[n], skewed[n], noise)
@@ -121,7 +121,7 @@ def narrow_ends(mean: Array, spread: Array, skewed: Array, noise: float, z: floa
 
 @kernel
 def narrow_strata(mean: Array, spread: Array, skewed: Array, z: Array, points: Array) -> None:
-    """Quantiles of rates from three cumulants, points (n, levels); z: the normal's quantiles."""
+    """Quantiles of rates from three cumulants, `points` (n, n_levels); `z`: normal quantiles."""
     for n in range(len(mean)):
         for j in range(len(z)):
             points[n, j] = expanded(z[j], mean[n], spread[n], skewed[n], 0.0)
@@ -129,7 +129,7 @@ def narrow_strata(mean: Array, spread: Array, skewed: Array, z: Array, points: A
 
 @kernel
 def gamma_strata(mean: Array, variance: Array, table: Array, lowest: int, points: Array) -> None:
-    """Quantiles of Gammas with these moments, points (n, levels), read from a table over the concentration."""
+    """Quantiles of Gammas with these moments, `points` (n, n_levels), from a table over the concentration."""
     for n in range(len(mean)):
         k, f = place(mean[n] * mean[n] / variance[n], lowest, len(table))
         for j in range(points.shape[1]):
@@ -138,31 +138,31 @@ def gamma_strata(mean: Array, variance: Array, table: Array, lowest: int, points
 
 @kernel
 def mixture_ends(rates: Array, about: Array, level: float, low: Counts, high: Counts) -> None:
-    """Quantiles 1 − level and level of counts whose rates are equally probable Gammas, low and high (n,).
+    """Quantiles 1 − level and level of counts whose rates are equally probable Gammas, `low` and `high` (n,).
 
-    rates (n, members, points): their means, ascending for each member. about (n, members): their variances.
+    `rates` (n, n_members, n_points): their means, ascending for each member. `about` (n, n_members): their variances.
     """
     most = rates.shape[1] * rates.shape[2]
-    few, all_roots, all_widths = np.empty(FEW), np.empty(most), np.empty(most)
+    few, all_roots, all_widths = np.empty(SUMMED_COUNTS), np.empty(most), np.empty(most)
     for n in range(len(rates)):
         points = rates.shape[2] if any_apart(rates[n]) else 1
         few[:] = 0.0
         roots, widths = all_roots[: rates.shape[1] * points], all_widths[: rates.shape[1] * points]
         for member in range(rates.shape[1]):
             add_few(rates[n, member, :points], about[n, member], few)
-        for k in range(FEW):
+        for k in range(SUMMED_COUNTS):
             few[k] = few[k] / len(roots) + (few[k - 1] if k else 0.0)
-        if few[FEW - 1] < level:
+        if few[SUMMED_COUNTS - 1] < level:
             for member in range(rates.shape[1]):
                 mine = slice(member * points, (member + 1) * points)
                 take_roots(rates[n, member, :points], about[n, member], roots[mine], widths[mine])
-        low[n] = int(min(mixture_quantile(1.0 - level, few, roots, widths), MOST))
-        high[n] = int(min(mixture_quantile(level, few, roots, widths), MOST))
+        low[n] = int(min(mixture_quantile(1.0 - level, few, roots, widths), MAX_COUNT))
+        high[n] = int(min(mixture_quantile(level, few, roots, widths), MAX_COUNT))
 
 
 @inlined
 def any_apart(rates: Array) -> bool:
-    """Whether the points of any member, (members, points), are not all the same."""
+    """Whether the points of any member, (n_members, n_points), differ."""
     apart = False
     for member in range(rates.shape[0]):
         apart |= rates[member, 0] != rates[member, -1]
@@ -171,13 +171,13 @@ def any_apart(rates: Array) -> bool:
 
 @inlined
 def add_few(rates: Array, about: float, few: Array) -> None:
-    """few[k] += P(x = k) of negative binomials (Poissons where nothing is about their rates)."""
+    """few[k] += P(x = k) of negative binomials, or Poissons where `about` is 0."""
     for j in range(len(rates)):
         rate = rates[j]
         p = math.exp(-surprise(rate, about))
         r = about / rate if rate > 0.0 else 0.0
         step = rate / (1.0 + r)  # p_(k+1) / p_k = (rate + k r) / (1 + r) / (k + 1)
-        for k in range(FEW):
+        for k in range(SUMMED_COUNTS):
             few[k] += p
             p *= step / (k + 1.0)
             step += r / (1.0 + r)
@@ -185,7 +185,7 @@ def add_few(rates: Array, about: float, few: Array) -> None:
 
 @inlined
 def take_roots(rates: Array, about: float, roots: Array, widths: Array) -> None:
-    """Mean and variance of the cube root of what each rate stands for: a Gamma, and half the way to its neighbours."""
+    """Mean and variance of the cube root of each rate: a Gamma, spread half the way to its neighbours."""
     last = len(rates) - 1
     for j in range(len(rates)):
         roots[j] = rates[j] ** (1.0 / 3.0)
@@ -200,7 +200,9 @@ def take_roots(rates: Array, about: float, roots: Array, widths: Array) -> None:
 
 @inlined
 def mixture_chance(k: float, roots: Array, widths: Array) -> float:
-    """P(x ≤ k) = P(rate < G) for G a Gamma of concentration k + 1; cube roots of Gammas are nearly normal."""
+    """P(x ≤ k) = P(rate < G) for G a Gamma of concentration k + 1, with cube roots of Gammas as normals
+    (Wilson–Hilferty).
+    """
     root = (k + 1.0) ** (1.0 / 3.0)
     centre, variance = root - 1.0 / (9.0 * root * root), 1.0 / (9.0 * root)
     total = 0.0
@@ -213,14 +215,14 @@ def mixture_chance(k: float, roots: Array, widths: Array) -> float:
 
 @inlined
 def mixture_quantile(level: float, few: Array, roots: Array, widths: Array) -> float:
-    """The smallest k with P(x ≤ k) ≥ level. low < k ≤ high always, both whole, and the distance shrinks each time."""
-    for k in range(FEW):
+    """Smallest k with P(x ≤ k) ≥ level. low < k ≤ high are integers, and the bracket shrinks each time."""
+    for k in range(SUMMED_COUNTS):
         if few[k] >= level:
             return float(k)
-    low, high = FEW - 1.0, 2.0 * FEW
-    while high < MOST and mixture_chance(high, roots, widths) < level:
+    low, high = SUMMED_COUNTS - 1.0, 2.0 * SUMMED_COUNTS
+    while high < MAX_COUNT and mixture_chance(high, roots, widths) < level:
         low, high = high, 4.0 * high
-    while high - low > max(1.0, CLOSE * math.sqrt(high)):
+    while high - low > max(1.0, SEARCH_TOLERANCE * math.sqrt(high)):
         middle = math.floor(0.5 * (low + high))
         if mixture_chance(middle, roots, widths) < level:
             low = middle

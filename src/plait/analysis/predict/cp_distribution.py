@@ -1,20 +1,21 @@
-"""Where the rate is a sum of independent products of Gammas: P(x = 0), and the whole distribution, without draws.
+"""Distribution of a sum of independent products of Gammas (CP): P(x = 0) by Mellin inversion, and the whole
+distribution on a grid.
 
-That is CP, and every sum of terms without common factors in each of which all factors have the same latent indices. The
-components, those of all terms side by side, are independent, so P(x = 0) = Π_r φ_r with φ_r = E[e^−X],
-X = V Π_k Z_kr over the factors k of its term. By Mellin's inversion
+It holds for CP, and for every sum of terms without common factors in each of which all factors have the same latent
+indices. The components of all terms are then independent, so P(x = 0) = Π_r φ_r with φ_r = E[e^−X], X = V Π_k Z_kr over
+the factors k of its term. By Mellin inversion
 
     1 − φ = −(1/2πi) ∫ Γ(s) E[X^−s] ds     along Re s = −½,     E[X^−s] = m^−s Π_k E[(Z_k/E_k)^−s]
 
-with m = E[X]. For a Gamma the last expectation is Γ(C−s)/Γ(C) · C^s: it depends on the concentration only, so a table
-over C serves all entries of all factors. Γ(s) dies off like e^(−π|Im s|/2); the trapezoid rule with step h is too low
-by (1 + m)·e^(−π/h), but for what is beyond e^(±2π/h): this is added back, and eight nodes are enough. In 80,000 random
-components (1, 2, 3 or 5 factors, concentrations 0.05–1000, means 0.001–100), kept between the bounds of `chance`, those
-that matched moments do not settle were off by 0.0016 at most against a fourfold finer step, by 0.0001 in the mean.
+with m = E[X]. For a Gamma the last expectation is Γ(C−s)/Γ(C) · C^s, so one table over C serves all entries of all
+factors. Γ(s) decays like e^(−π|Im s|/2); the trapezoid rule with step h is too low by (1 + m)·e^(−π/h), up to terms
+beyond e^(±2π/h). This is added back, and eight nodes suffice: in 80,000 random components (1, 2, 3 or 5 factors,
+concentrations 0.05–1000, means 0.001–100), clipped to the bounds of `end_pairs`, those that matched moments do not
+decide had errors of at most 0.0016 against a fourfold finer step, 0.0001 on average.
 
-The terms are as large as √m and cancel, and what is added back grows with m: this is for means up to MOST_MEAN. Above,
-and for quantiles, the distribution of the rate itself is made on a logarithmic grid (`grid`), where a product is a
-convolution and components are added one by one. All of it is sums of masses, so nothing cancels at any mean.
+The terms grow like √m and cancel, and the correction grows with m, so this is for means up to MAX_MEAN. Above, and for
+quantiles, the distribution of the rate is computed on a logarithmic grid (`log_grid`), where a product is a convolution
+and components are added one by one. Only masses are added, so nothing cancels.
 """
 
 import math
@@ -47,34 +48,31 @@ Beside = Callable[[int, int], Array]  # cells lo … hi − 1: draws of a rate
 
 NODES = 8
 STEP = 0.4
-MOST_MEAN = 256.0
-MOST_SPREAD = 3e5  # variance over mean: from there on P(x > 0) is not the mean at a rate smaller by e^(−2π/STEP)
-LOWEST, HIGHEST = -30, 14  # the table goes from C = 2^LOWEST to 2^HIGHEST, beyond which a Gamma is as good as a point
-ROOM = 1 << 12  # components looked at in one go
-GRID_ROOM = 1 << 9  # the same of those on a grid, of a kilobyte each
-FEW_EVENTS = 0.002  # events that all components together may have whose distribution does not matter to the count
-NEVER = 1e-3  # a rate, of all components together, that is as good as 0 to the count
-NO_PART = 1e-6  # of the rate, whose distribution does not matter to it
-TAME = 0.05  # the sum of variances of components that are Gammas by matched moments, to the count
+MAX_MEAN = 256.0
+MAX_SPREAD = 3e5  # variance over mean: beyond, P(x > 0) is not the mean at a rate smaller by e^(−2π/STEP)
+MIN_EXPONENT, MAX_EXPONENT = -30, 14  # of the table over C, in powers of two; a larger C is a point
+CHUNK_COMPONENTS = 1 << 12  # that a thread takes at a time
+GRID_CHUNK_COMPONENTS = 1 << 9  # the same on a grid, of a kilobyte each
+NEGLIGIBLE_EVENTS = 0.002  # expected events of all components whose distribution the count may ignore
+NEGLIGIBLE_RATE = 1e-3  # of all components together, 0 to the count
+NEGLIGIBLE_SHARE = 1e-6  # of the rate, whose distribution it may ignore
+MAX_GAMMA_VARIANCE = 0.05  # total, of components that the count takes as Gammas by matched moments
 
 
 def are_independent(parts: Sequence[RateTerm]) -> bool:
-    """Whether all components of all terms are independent of each other."""
+    """Whether all components of all terms are independent."""
     return all(term.is_product for term in parts) and len(coupled(parts)) == len(parts)
 
 
 def split(parts: Sequence[RateTerm]) -> tuple[list[RateTerm], list[list[RateTerm]]]:
-    """Terms whose components are all independent of each other, and groups of others, independent of each other."""
+    """Terms whose components are all independent, and groups of other terms, independent of each other."""
     groups = coupled(parts)
     alone = [term for group in groups if are_independent(group) for term in group]
     return alone, [group for group in groups if not are_independent(group)]
 
 
 def neg_log_p_zero(parts: Sequence[RateTerm], tolerance: float) -> Array:
-    """−log P(x = 0) at the terms' cells, (n,), of mean MOST_MEAN at most.
-
-    At most `tolerance` of P is given away to matched moments.
-    """
+    """−log P(x = 0) at the terms' cells, (n,), for means up to MAX_MEAN. Matched moments may cost `tolerance` of P."""
     columns = _columns(parts)
     result = np.zeros(parts[0].count)
     weights, table = nodes(), powers()
@@ -89,11 +87,11 @@ def neg_log_p_zero(parts: Sequence[RateTerm], tolerance: float) -> Array:
         begin_pairs(pairs, mean, weights, STEP, product)
         for own in columns:
             for at, E, D in own.tables:
-                multiply_pairs(pairs, own.first, at[lo:hi], E, D, table, LOWEST, product)
+                multiply_pairs(pairs, own.first, at[lo:hi], E, D, table, MIN_EXPONENT, product)
         end_pairs(pairs, mean, least, most, alias, product, miss)
         result[lo:hi] = miss
 
-    in_pieces(work, len(result), ROOM // sum(own.width for own in columns))
+    in_pieces(work, len(result), CHUNK_COMPONENTS // sum(own.width for own in columns))
     return result
 
 
@@ -106,17 +104,17 @@ def third_cumulants(parts: Sequence[RateTerm]) -> Array:
         mean, second, third = _joined([own.three_moments(lo, hi) for own in columns])
         third_cumulant(mean, second, third, result[lo:hi])
 
-    in_pieces(work, len(result), ROOM // sum(own.width for own in columns))
+    in_pieces(work, len(result), CHUNK_COMPONENTS // sum(own.width for own in columns))
     return result
 
 
 def on_grid(
     parts: Sequence[RateTerm], noise: float, finish: Finish, beside: Beside | None = None, room: int = 1
 ) -> None:
-    """The rate of every cell on a logarithmic grid, given to `finish`(lo, hi, masses, mean, warm) in pieces.
+    """Pass the rate of every cell on a logarithmic grid to `finish(lo, hi, masses, mean, warm)`, in chunks.
 
-    noise: 1 where the count is wanted, to which components far below one event do not matter; 0 for the rate. beside:
-    equally probable rates (n, draws) of what is added to the terms, for at most `room` cells at a time.
+    `noise`: 1 for the count, which ignores components far below one event; 0 for the rate. `beside`: equally probable
+    rates (n, n_draws) that are added to the terms, for at most `room` cells at a time.
     """
     columns = _columns(parts)
 
@@ -126,26 +124,26 @@ def on_grid(
         whole, warm = mean.sum(axis=1), np.empty((hi - lo, 3))
         whole = whole if rates is None else whole + rates.mean(axis=1)
         each, pairs = _each(mean), np.empty((mean.size, 2), np.int64)
-        least = np.maximum(noise * FEW_EVENTS * each, NO_PART * each * whole)
-        pairs = pairs[: sort_widths(mean, second, third, noise, least, noise * TAME * each, warm, pairs)]
+        least = np.maximum(noise * NEGLIGIBLE_EVENTS * each, NEGLIGIBLE_SHARE * each * whole)
+        pairs = pairs[: sort_widths(mean, second, third, noise, least, noise * MAX_GAMMA_VARIANCE * each, warm, pairs)]
         masses, total = np.empty((len(pairs), log_grid.NODES)), np.zeros((hi - lo, log_grid.NODES))
         begin_masses(pairs, mean, whole, masses)
         for own in columns:
             for at, E, D in own.tables:
-                multiply_masses(pairs, own.first, at[lo:hi], E, D, log_grid.gammas(), log_grid.LOWEST, masses)
-        drop_low(pairs, whole, noise * NEVER * each, masses)
+                multiply_masses(pairs, own.first, at[lo:hi], E, D, log_grid.gammas(), log_grid.MIN_EXPONENT, masses)
+        drop_low(pairs, whole, noise * NEGLIGIBLE_RATE * each, masses)
         add_pairs(pairs, masses, *log_grid.sums(), total)
         if rates is not None:
             add_draws(rates, whole, *log_grid.sums(), warm, total)
         finish(lo, hi, total, whole, warm)
 
-    piece = GRID_ROOM // sum(own.width for own in columns)
+    piece = GRID_CHUNK_COMPONENTS // sum(own.width for own in columns)
     in_pieces(work, parts[0].count, min(piece, room) if beside else piece)
 
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """The components of one term: columns from `first` on of arrays over all. tables: rows, E and D of its factors."""
+    """Components of one term: columns from `first` on of arrays over all terms. `tables`: rows, E and D of factors."""
 
     term: RateTerm
     first: int
@@ -160,7 +158,7 @@ class _Columns:
         return mean, variance
 
     def three_moments(self, lo: int, hi: int) -> tuple[Array, Array, Array]:
-        """The mean of every component, and E[X²]/E[X]² and E[X³]/E[X]³, at cells lo … hi − 1."""
+        """Mean of every component, E[X²]/E[X]² and E[X³]/E[X]³ at cells lo … hi − 1."""
         mean = self.term.exposed(np.ones((hi - lo, self.width)), lo, hi)
         second, third = np.ones(mean.shape), np.ones(mean.shape)
         for at, E, D in self.tables:
@@ -170,7 +168,7 @@ class _Columns:
 
 
 def _columns(parts: Sequence[RateTerm]) -> list[_Columns]:
-    """The components of terms side by side; each multiplies the factors of its own term only."""
+    """Components of all terms as columns; each multiplies the factors of its own term."""
     found: list[_Columns] = []
     for term in parts:
         tables = [(operand.at, *operand.ordered(term.operands[0].latent).flat()) for operand in term.operands]
@@ -185,7 +183,7 @@ def _joined(moments: Sequence[tuple[Array, ...]]) -> Sequence[Array]:
 
 
 def _each(mean: Array) -> Array:
-    """The share of a component in what all of a cell may give away, (n,); those of mean 0 take nothing."""
+    """Tolerance per component of a cell, (n,); components of mean 0 take none."""
     return np.asarray(1 / np.maximum(np.count_nonzero(mean, axis=1), 1))
 
 
@@ -195,7 +193,7 @@ def _places() -> NDArray[np.complex128]:
 
 
 def _flat(values: NDArray[np.complex128]) -> Array:
-    """Real parts, then imaginary ones, along the last axis; read-only, as kernels take it."""
+    """Real parts, then imaginary ones, along the last axis; read-only, as kernels expect."""
     flat = np.concatenate([values.real, values.imag], axis=-1)
     flat.flags.writeable = False
     return flat
@@ -203,7 +201,7 @@ def _flat(values: NDArray[np.complex128]) -> Array:
 
 @cache
 def nodes() -> Array:
-    """−h/π · Γ(s_j); the lower half of the line is the complex conjugate, hence not 2π."""
+    """−h/π · Γ(s_j); the conjugate half of the line is included, hence not 2π."""
     from scipy.special import gamma
 
     return _flat(-STEP / np.pi * gamma(_places()))
@@ -214,7 +212,7 @@ def powers() -> Array:
     """E[(Z/E)^−s_j] for C = 2^e (1 + k/16); rows of 2·NODES numbers; the last row is that of a point."""
     from scipy.special import loggamma
 
-    octaves = 2.0 ** np.arange(LOWEST, HIGHEST, dtype=float)
+    octaves = 2.0 ** np.arange(MIN_EXPONENT, MAX_EXPONENT, dtype=float)
     C = (octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1, 1)
     s = _places()
     values = np.exp(loggamma(C - s) - loggamma(C) + s * np.log(C))

@@ -1,6 +1,5 @@
-"""Compiled loops over masses on a logarithmic grid: products and sums of independent rates.
-
-They take one factor at a time, so that one compiled function serves equations of any length.
+"""Kernels on a logarithmic grid: products and sums of independent rates. One factor per call, so one function serves
+all equations.
 """
 
 import math
@@ -12,24 +11,24 @@ from plait.analysis.predict.kernels import place
 from plait.analysis.predict.log_grid import APART, NODES, ORIGIN, STEP, shares
 from plait.jit import inlined, kernel
 
-TINY = 1e-7  # masses below this are left out of products and sums
+MIN_MASS = 1e-7  # smaller masses are left out of products and sums
 
 
 @kernel
 def begin_masses(pairs: Rows, mean: Array, whole: Array, masses: Array) -> None:
-    """masses[p, :] = all at the mean of a component, on the grid of its cell, whose mean is whole[n]."""
+    """masses[p, :] = a unit mass at the mean of a component, on the grid of its cell, whose mean is whole[n]."""
     masses[:] = 0.0
     for p in range(len(pairs)):
         n = pairs[p, 0]
         at = ORIGIN + math.log(mean[n, pairs[p, 1]] / whole[n]) / STEP
         node = math.floor(at)
-        if node >= 1:  # else it is as good as 0
+        if node >= 1:  # else it is below the grid
             put_shares(1.0, at - node, node, masses[p])
 
 
 @inlined
 def put_shares(mass: float, f: float, node: int, masses: Array) -> None:
-    """Add a mass that lies f steps behind a node, 0 < node < NODES − 2."""
+    """Add a mass that lies f steps above a node, 0 < node < NODES − 2."""
     before, here, after, last = shares(f)
     masses[node - 1] += mass * before
     masses[node] += mass * here
@@ -41,9 +40,9 @@ def put_shares(mass: float, f: float, node: int, masses: Array) -> None:
 def multiply_masses(
     pairs: Rows, first_column: int, at: Rows, mean: Array, scale: Array, table: Array, lowest: int, masses: Array
 ) -> None:
-    """masses[p, :] become those of the product with a Gamma of mean 1 and C = E/D, read from a table over C.
+    """Multiply the rates of masses[p, :] by a Gamma of mean 1 and C = E/D, from a table over C.
 
-    first_column: that of pairs which is the first of the factor; those that are none of its columns stay as they are.
+    `first_column`: column of pairs that is the first of the factor; columns of other factors stay.
     """
     product, gamma = np.empty(NODES), np.empty(NODES)
     for p in range(len(pairs)):
@@ -60,7 +59,7 @@ def multiply_masses(
         product[:] = 0.0
         mine = masses[p]
         for i in range(NODES):
-            if abs(mine[i]) > TINY:
+            if abs(mine[i]) > MIN_MASS:
                 shift = i - ORIGIN
                 begin, end = max(first, -shift), min(last, NODES - 1 - shift) + 1
                 add_scaled(mine[i], gamma[begin:end], product[begin + shift : end + shift])
@@ -71,14 +70,14 @@ def multiply_masses(
 
 @inlined
 def add_scaled(by: float, source: Array, target: Array) -> None:
-    """target += by · source; an index that begins at 0 lets the loop be vectorised."""
+    """target += by · source; loop indices from 0 let it be vectorised."""
     for i in range(len(target)):
         target[i] += by * source[i]
 
 
 @kernel
 def drop_low(pairs: Rows, whole: Array, least: Array, masses: Array) -> None:
-    """Forget masses at rates below least[n]: they are as good as 0, and sums are quicker without them."""
+    """Drop masses at rates below least[n], which count as 0."""
     for p in range(len(pairs)):
         n = pairs[p, 0]
         end = int((math.log(least[n] / whole[n])) / STEP) + ORIGIN if least[n] > 0.0 else 0
@@ -87,10 +86,7 @@ def drop_low(pairs: Rows, whole: Array, least: Array, masses: Array) -> None:
 
 @kernel
 def add_pairs(pairs: Rows, masses: Array, node: Rows, split: Array, bends: Array, total: Array) -> None:
-    """total[n, :] = masses of the sum of a cell's components.
-
-    Pairs of a cell follow each other; cells without any stay as they are.
-    """
+    """total[n, :] = masses of the sum of a cell's components. Pairs of a cell are consecutive; other cells stay."""
     work, moved = np.empty(NODES), np.empty((4, NODES))
     last = -1
     for p in range(len(pairs)):
@@ -104,7 +100,7 @@ def add_pairs(pairs: Rows, masses: Array, node: Rows, split: Array, bends: Array
 
 @kernel
 def _add(masses: Array, node: Rows, split: Array, bends: Array, moved: Array, work: Array, total: Array) -> None:
-    """total becomes the masses of the sum of both rates; moved, work: scratch memory."""
+    """Convolve `total` with `masses`; `moved`, `work`: scratch memory."""
     work[:] = 0.0
     _add_close(total, masses, 0, node, split, moved, work)
     _add_close(masses, total, 1, node, split, moved, work)
@@ -115,9 +111,9 @@ def _add(masses: Array, node: Rows, split: Array, bends: Array, moved: Array, wo
 
 @kernel
 def _add_close(a: Array, b: Array, least: int, node: Rows, split: Array, moved: Array, out: Array) -> None:
-    """Masses of the sum where b is `least` up to APART − 1 nodes below a.
+    """Masses of the sum where b is `least` to APART − 1 nodes below a.
 
-    Distances whose sums are as many nodes above a follow each other; their shares are collected first, then moved.
+    Distances with equal offset of the sum are consecutive; their shares are collected first, then moved.
     """
     first, last = _ends(a)
     begin, end = _ends(b)
@@ -136,7 +132,7 @@ def _add_close(a: Array, b: Array, least: int, node: Rows, split: Array, moved: 
 
 @inlined
 def add_shares(split: Array, a: Array, b: Array, moved: Array) -> None:
-    """Four shares of a · b, added up; indices that begin at 0 let the loop be vectorised."""
+    """Four shares of a · b, summed; loop indices from 0 let it be vectorised."""
     before, here, after, last = moved[0], moved[1], moved[2], moved[3]
     s, t, u, v = split[0], split[1], split[2], split[3]
     for i in range(len(a)):
@@ -149,7 +145,7 @@ def add_shares(split: Array, a: Array, b: Array, moved: Array) -> None:
 
 @kernel
 def _add_far(a: Array, b: Array, bends: Array, out: Array) -> None:
-    """Masses of the sum where b is farther below a: what its mean and mean square do to the shares of a's masses."""
+    """Masses of the sum where b is farther below a, by the mean and mean square of b."""
     e, far = math.exp(-STEP), math.exp(-STEP * APART)
     below, mean, square = 1.0 - b.sum(), 0.0, 0.0
     for i in range(NODES):
@@ -165,21 +161,21 @@ def _add_far(a: Array, b: Array, bends: Array, out: Array) -> None:
 
 @kernel
 def _ends(a: Array) -> tuple[int, int]:
-    """First and last node with a mass worth the while; the first is at least 1."""
+    """First (at least 1) and last node with a mass above MIN_MASS."""
     first, last = 1, NODES - 1
-    while first < last and abs(a[first]) < TINY:
+    while first < last and abs(a[first]) < MIN_MASS:
         first += 1
-    while last > first and abs(a[last]) < TINY:
+    while last > first and abs(a[last]) < MIN_MASS:
         last -= 1
     return first, last
 
 
 @kernel
 def add_draws(rates: Array, mean: Array, node: Rows, split: Array, bends: Array, warm: Array, total: Array) -> None:
-    """Add to total[n, :] equally probable rates (n, draws), on a grid about mean[n].
+    """Add equally probable rates (n, n_draws) to total[n, :], on a grid about mean[n].
 
-    Those that are narrow and close to normal, as in `kernels.sort_widths`, are added to warm (n, 3), and so is the
-    least of others: products that are added to something certain have an edge there, too sharp for a step of the grid.
+    Narrow, nearly normal ones, as in `kernels.sort_widths`, are added to warm (n, 3), and so is the minimum of the
+    others: a sum with a constant has an edge there, too sharp for a step of the grid.
     """
     masses, work, moved = np.empty(NODES), np.empty(NODES), np.empty((4, NODES))
     for n in range(len(rates)):

@@ -1,13 +1,13 @@
-"""What a rate on a logarithmic grid says: P(x = 0), the spread of the probability, quantiles of the rate and the count.
+"""Quantiles and P(x = 0) of a rate on a logarithmic grid, and of its count.
 
-The rate is B + W: B has masses on the grid (`grid`), W is the sum of components that together may be narrower than a
-step, given by their mean, variance and third cumulant. With G a Gamma of concentration k + 1 and scale 1
+The rate is B + W: B has masses on the grid (`log_grid`), W is the sum of components that may be narrower than a step,
+given by mean, variance and third cumulant. With G a Gamma of concentration k + 1 and scale 1
 
     P(x ≤ k) = P(B + W < G) = P(B < G − W),     and for the rate     P(B + W < y) = P(B < y − W).
 
-Below FEW counts are summed one by one. From there on G − W is close to a normal with a little skewness. B's
-distribution function is a cubic between nodes, taken as straight lines between FINE points of each step, over which
-the normal's is integrated in closed form: neither has to be the narrower one.
+Counts below SUMMED_COUNTS are summed exactly. Above, G − W is nearly normal with a little skewness. B's distribution
+function is a cubic between nodes, taken as linear between FINE points of each step, over which the normal's is
+integrated in closed form, whichever of the two is narrower.
 """
 
 import math
@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 
 from plait._typing import Array
 from plait.analysis.predict.kernels import surprise
-from plait.analysis.predict.log_grid import LEAST, NODES, STEP
+from plait.analysis.predict.log_grid import FIRST_LOG, NODES, STEP
 from plait.jit import inlined, kernel
 
 Counts = NDArray[np.int64]
 
-FEW = 16
+SUMMED_COUNTS = 16
 FINE = 4
 POINTS = FINE * (NODES - 1) + 1
 GAP = STEP / FINE
-FAR = 6.0  # standard deviations of a normal
-CLOSE = 1e-5  # of the answer, where a search ends
-MOST = 2.0**62
+MAX_SD = 6.0  # standard deviations at which a normal is cut
+SEARCH_TOLERANCE = 1e-5  # relative
+MAX_COUNT = 2.0**62
 ROOT_HALF = 0.7071067811865476
-NO_PART = 0.003  # standard deviations of the narrow part: what is below is as good as 0 to it
-STRIDE = 0.2  # between two places at which the distribution of B + W is computed, in asinh((y − E[W]) / sd)
+NEGLIGIBLE_SD = 0.003  # of the narrow part: smaller rates count as 0 next to it
+QUANTILE_STEP = 0.2  # between points of the distribution of B + W, in asinh((y − E[W]) / sd)
 
 
 @kernel
@@ -39,11 +39,11 @@ def link_spread(masses: Array, mean: Array, warm: Array, miss: Array, sd: Array)
     """−log P(x = 0) = −log E[e^−λ], and the standard deviation of e^−λ; masses (n, NODES), warm (n, 3), others (n,)."""
     for n in range(len(mean)):
         under = 1.0 - masses[n].sum()
-        nothing, rate = under, mean[n] * math.exp(LEAST)
+        nothing, rate = under, mean[n] * math.exp(FIRST_LOG)
         for i in range(NODES):
             nothing += masses[n, i] * math.exp(-rate)
             rate *= math.exp(STEP)
-        spread, rate = under * (1.0 - nothing) ** 2, mean[n] * math.exp(LEAST)
+        spread, rate = under * (1.0 - nothing) ** 2, mean[n] * math.exp(FIRST_LOG)
         for i in range(NODES):
             spread += masses[n, i] * (math.exp(-rate) - nothing) ** 2
             rate *= math.exp(STEP)
@@ -60,7 +60,7 @@ def gamma_spread(m: float, v: float) -> float:
     if v <= 0.0 or m <= 0.0:
         return 0.0
     r = v / m
-    apart = m / r * math.log1p(r * r / (1.0 + 2.0 * r))  # of the two logarithms
+    apart = m / r * math.log1p(r * r / (1.0 + 2.0 * r))  # difference of the logarithms
     if apart < 1.0:
         return math.exp(-2.0 * surprise(m, v)) * math.expm1(apart)
     return math.exp(-m / r * math.log1p(2.0 * r)) - math.exp(-2.0 * surprise(m, v))
@@ -75,7 +75,7 @@ def gamma_spreads(mean: Array, variance: Array, sd: Array) -> None:
 
 @inlined
 def accumulate(masses: Array, below: Array) -> None:
-    """below[q] = P(B < m·e^(LEAST + q·GAP)) from one cell's masses: Gregory's rule at nodes, cubics between them."""
+    """below[q] = P(B < m·e^(FIRST_LOG + q·GAP)) from one cell's masses: Gregory's rule at nodes, cubics between."""
     total = 1.0 - masses.sum()
     for i in range(NODES):
         before, after = masses[max(i - 1, 0)], masses[min(i + 1, NODES - 1)]
@@ -89,45 +89,45 @@ def accumulate(masses: Array, below: Array) -> None:
             f = q / FINE
             below[FINE * i + q] = b + 0.5 * f * (c - a + f * (2 * a - 5 * b + 4 * c - d + f * (3 * (b - c) + d - a)))
     most = 0.0
-    for q in range(POINTS):  # rounding and the shares of three nodes may leave a dent
+    for q in range(POINTS):  # rounding and shares of three nodes may break monotony
         most = min(max(most, below[q]), 1.0)
         below[q] = most
 
 
 @inlined
 def normal(z: float, skew: float) -> float:
-    """P(T > −z) for a normal with Edgeworth's first term for its skewness."""
+    """P(T > −z) for a normal with the first Edgeworth term for its skewness."""
     density = math.exp(-0.5 * z * z) * 0.3989422804014327
     return 0.5 * math.erfc(-z * ROOT_HALF) + density * skew * (z * z - 1.0) / 6.0
 
 
 @inlined
 def integral(z: float, skew: float) -> float:
-    """∫ of the same up to z."""
+    """∫ of `normal` up to z."""
     density = math.exp(-0.5 * z * z) * 0.3989422804014327
     return 0.5 * z * math.erfc(-z * ROOT_HALF) + density * (1.0 - skew * z / 6.0)
 
 
 @inlined
 def chance_below(centre: float, sd: float, skew: float, m: float, below: Array, first: int) -> float:
-    """P(B < T) for T of this mean, standard deviation and skewness; m: the mean that the grid goes with.
+    """P(B < T) for T of this mean, standard deviation and skewness; m: the mean of the grid.
 
-    first: the point below which B is as good as 0.
+    `first`: the point below which B counts as 0.
     """
     sd = max(sd, 1e-9 * abs(centre), 1e-300)
-    least, most = centre - FAR * sd, centre + FAR * sd
-    start = m * math.exp(LEAST + first * GAP)
+    least, most = centre - MAX_SD * sd, centre + MAX_SD * sd
+    start = m * math.exp(FIRST_LOG + first * GAP)
     if most <= 0.0:
         return 0.0
     q = first
     if least > start:
-        q = int((math.log(least / m) - LEAST) / GAP)
+        q = int((math.log(least / m) - FIRST_LOG) / GAP)
         if q >= POINTS - 1:
             return 1.0
         result = float(below[q])
     else:
         result = below[first] * normal(centre / sd, skew)
-    rate = m * math.exp(LEAST + q * GAP)
+    rate = m * math.exp(FIRST_LOG + q * GAP)
     last = integral((centre - rate) / sd, skew)
     while q < POINTS - 1 and rate < most:
         more = rate * (math.exp(GAP) - 1.0)
@@ -145,7 +145,7 @@ def chance_below(centre: float, sd: float, skew: float, m: float, below: Array, 
 
 @inlined
 def chance_of_count(k: float, m: float, warm: Array, below: Array) -> float:
-    """P(x ≤ k) for k ≥ FEW; warm: mean, variance and third cumulant of the narrow part."""
+    """P(x ≤ k) for k ≥ SUMMED_COUNTS; warm: mean, variance and third cumulant of the narrow part."""
     sd = math.sqrt(k + 1.0 + warm[1])
     return chance_below(k + 1.0 - warm[0], sd, (2.0 * (k + 1.0) - warm[2]) / sd**3, m, below, 0)
 
@@ -159,43 +159,43 @@ def chance_of_rate(y: float, m: float, warm: Array, below: Array, first: int) ->
 
 @inlined
 def count_few(masses: Array, m: float, warm: Array, few: Array) -> None:
-    """few[k] = P(x ≤ k) for k < FEW, from the recursion of a negative binomial at every node."""
+    """few[k] = P(x ≤ k) for k < SUMMED_COUNTS, from the recursion of a negative binomial at every node."""
     W, V = warm[0], warm[1]
     few[:] = 0.0
-    first = max(0, int((math.log(1e-4 / m) - LEAST) / STEP))  # below, nothing happens
+    first = max(0, int((math.log(1e-4 / m) - FIRST_LOG) / STEP))  # below, no events
     still = 1.0
     for i in range(first, NODES):
         still -= masses[i]
     for i in range(first - 1, NODES):
         mass = masses[i] if i >= first else still
-        rate = W + (m * math.exp(LEAST + i * STEP) if i >= first else 0.0)
+        rate = W + (m * math.exp(FIRST_LOG + i * STEP) if i >= first else 0.0)
         if rate > 60.0:
             break
         if abs(mass) > 1e-7:
             p = math.exp(-surprise(rate, V))
             r = V / rate if rate > 0.0 else 0.0
             step = rate / (1.0 + r)  # p_(k+1) / p_k = (rate + k r) / (1 + r) / (k + 1)
-            for k in range(FEW):
+            for k in range(SUMMED_COUNTS):
                 few[k] += mass * p
                 p *= step / (k + 1.0)
                 step += r / (1.0 + r)
-    for k in range(1, FEW):
+    for k in range(1, SUMMED_COUNTS):
         few[k] += few[k - 1]
 
 
 @inlined
 def count_quantile(level: float, m: float, warm: Array, below: Array, few: Array) -> float:
-    """The smallest k with P(x ≤ k) ≥ level. low < k ≤ high always, both whole, and the distance shrinks each time."""
-    for k in range(FEW):
+    """Smallest k with P(x ≤ k) ≥ level. low < k ≤ high are integers, and the bracket shrinks each time."""
+    for k in range(SUMMED_COUNTS):
         if few[k] >= level:
             return float(k)
-    low, high = FEW - 1.0, 2.0 * FEW
+    low, high = SUMMED_COUNTS - 1.0, 2.0 * SUMMED_COUNTS
     at = np.searchsorted(below, level)
     if at < POINTS:
-        high = max(high, math.floor(warm[0] + m * math.exp(LEAST + at * GAP)))
-    while high < MOST and chance_of_count(high, m, warm, below) < level:
+        high = max(high, math.floor(warm[0] + m * math.exp(FIRST_LOG + at * GAP)))
+    while high < MAX_COUNT and chance_of_count(high, m, warm, below) < level:
         low, high = high, 2.0 * high
-    while high - low > max(1.0, CLOSE * high):
+    while high - low > max(1.0, SEARCH_TOLERANCE * high):
         middle = math.floor(0.5 * (low + high)) if high < 4.0 * low else math.floor(math.sqrt(low * high))
         if chance_of_count(middle, m, warm, below) < level:
             low = middle
@@ -206,11 +206,11 @@ def count_quantile(level: float, m: float, warm: Array, below: Array, few: Array
 
 @inlined
 def rate_quantile(level: float, m: float, warm: Array, below: Array) -> float:
-    """The rate that is not exceeded with probability `level`; 0 where it lies below the grid."""
-    low, high = m * math.exp(LEAST), m * math.exp(LEAST + STEP * NODES)
+    """Quantile of the rate; 0 where it lies below the grid."""
+    low, high = m * math.exp(FIRST_LOG), m * math.exp(FIRST_LOG + STEP * NODES)
     if chance_of_rate(low, m, warm, below, 0) >= level:
         return 0.0
-    while high > (1.0 + CLOSE) * low:
+    while high > (1.0 + SEARCH_TOLERANCE) * low:
         middle = math.sqrt(low * high)
         if chance_of_rate(middle, m, warm, below, 0) < level:
             low = middle
@@ -222,13 +222,13 @@ def rate_quantile(level: float, m: float, warm: Array, below: Array) -> float:
 @kernel
 def count_ends(masses: Array, mean: Array, warm: Array, level: float, low: Counts, high: Counts) -> None:
     """Quantiles 1 − level and level of the count; arguments as in `link_spread`."""
-    below, few = np.empty(POINTS), np.empty(FEW)
+    below, few = np.empty(POINTS), np.empty(SUMMED_COUNTS)
     for n in range(len(mean)):
         m, narrow = mean[n], warm[n]
         accumulate(masses[n], below)
         count_few(masses[n], m, narrow, few)
-        low[n] = int(min(count_quantile(1.0 - level, m, narrow, below, few), MOST))
-        high[n] = int(min(count_quantile(level, m, narrow, below, few), MOST))
+        low[n] = int(min(count_quantile(1.0 - level, m, narrow, below, few), MAX_COUNT))
+        high[n] = int(min(count_quantile(level, m, narrow, below, few), MAX_COUNT))
 
 
 @kernel
@@ -244,7 +244,7 @@ def rate_ends(masses: Array, mean: Array, warm: Array, level: float, low: Array,
 
 @kernel
 def rate_strata(masses: Array, mean: Array, warm: Array, levels: Array, points: Array) -> None:
-    """Quantiles of the rate at ascending levels, points (n, levels); other arguments as in `link_spread`."""
+    """Quantiles of the rate at ascending levels, points (n, n_levels); other arguments as in `link_spread`."""
     below = np.empty(POINTS)
     for n in range(len(mean)):
         accumulate(masses[n], below)
@@ -256,7 +256,7 @@ def rate_strata(masses: Array, mean: Array, warm: Array, levels: Array, points: 
 
 @kernel
 def count_strata(masses: Array, mean: Array, warm: Array, levels: Array, points: Array, about: Array) -> None:
-    """The same for counts, to which W is its mean, and a variance about every point: about (n,)."""
+    """The same for counts, with W as its mean and a variance `about` (n,) of every point."""
     below = np.empty(POINTS)
     for n in range(len(mean)):
         accumulate(masses[n], below)
@@ -266,7 +266,7 @@ def count_strata(masses: Array, mean: Array, warm: Array, levels: Array, points:
 
 @inlined
 def read_grid(m: float, certain: float, below: Array, levels: Array, points: Array) -> None:
-    """Quantiles of B + W where W is certain."""
+    """Quantiles of B + W for a constant W."""
     q = 0
     for j in range(len(levels)):
         while q < POINTS - 1 and below[q] < levels[j]:
@@ -275,21 +275,21 @@ def read_grid(m: float, certain: float, below: Array, levels: Array, points: Arr
         if q:
             more = below[q] - below[q - 1]
             f = min((levels[j] - below[q - 1]) / more, 1.0) if more > 0.0 else 1.0
-            points[j] += m * math.exp(LEAST + (q - 1 + f) * GAP)
+            points[j] += m * math.exp(FIRST_LOG + (q - 1 + f) * GAP)
 
 
 @inlined
 def read_sum(m: float, warm: Array, below: Array, levels: Array, points: Array) -> None:
-    """Quantiles of B + W, whose distribution is computed at places that are dense about E[W], geometric above."""
+    """Quantiles of B + W, whose distribution is computed at points dense about E[W], geometric above."""
     sd = math.sqrt(warm[1])
-    first = min(max(int((math.log(NO_PART * sd / m) - LEAST) / GAP), 0), POINTS - 1)
-    x, last, done = math.asinh(-FAR), 0.0, 0
-    end = math.asinh(m * math.exp(LEAST + STEP * NODES) / sd)
+    first = min(max(int((math.log(NEGLIGIBLE_SD * sd / m) - FIRST_LOG) / GAP), 0), POINTS - 1)
+    x, last, done = math.asinh(-MAX_SD), 0.0, 0
+    end = math.asinh(m * math.exp(FIRST_LOG + STEP * NODES) / sd)
     while done < len(levels):
-        x += STRIDE
+        x += QUANTILE_STEP
         reached = max(chance_of_rate(warm[0] + sd * math.sinh(x), m, warm, below, first), last) if x < end else 1.0
         while done < len(levels) and levels[done] <= reached:
             back = (reached - levels[done]) / (reached - last) if reached > last else 0.0
-            points[done] = max(warm[0] + sd * math.sinh(x - min(back, 1.0) * STRIDE), 0.0)
+            points[done] = max(warm[0] + sd * math.sinh(x - min(back, 1.0) * QUANTILE_STEP), 0.0)
             done += 1
         last = reached

@@ -1,9 +1,9 @@
 """Intervals of predictions: of the count under Poisson, of the probability under Bernoulli, else of the value.
 
-Three ways, each where it is good. A rate that is hardly more skewed than a Gamma with its mean and variance is one; the
-count is then a negative binomial. A narrow rate is expanded about a normal from three cumulants. All others are put on
-a logarithmic grid (`log_grid`), from which quantiles are read (`grid_quantiles`). By the same three ways a rate is
-represented by equally probable points, of which mixtures are made (`mixture`).
+There are three methods. A rate hardly more skewed than a Gamma with its mean and variance is taken as one; the count is
+then negative binomial. A narrow rate is expanded about a normal from three cumulants. All others go to a logarithmic
+grid (`log_grid`, `grid_quantiles`). The same methods represent a rate by equally probable points for mixtures
+(`mixture`).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,21 +27,21 @@ NORMAL_QUANTILE = 1.6448536269514722  # of LEVEL
 EXCESS = (
     0.2  # skewness beyond that of a Gamma: moves a twentieth of the mass by 0.006 at most, from one end to the other
 )
-WIDE = 0.5  # relative variance from which on two moments say little about the low quantile
-NARROW = 1 / 8  # relative variance below which a rate may be too narrow for the grid
-SKEWED = 1.2  # skewness up to which an expansion about a normal is good
-PIECE = 1 << 13  # cells that a thread takes at a time
-FEW = 1 << 7  # the same where each takes long
+MIN_WIDE_VARIANCE = 0.5  # relative; beyond, two moments do not give the low quantile
+MAX_NARROW_VARIANCE = 1 / 8  # relative; below, a rate may be too narrow for the grid
+MAX_NORMAL_SKEWNESS = 1.2  # up to which the expansion about a normal is good
+CHUNK_CELLS = 1 << 13  # that a thread takes at a time
+SLOW_CHUNK_CELLS = 1 << 7  # the same where each takes long
 STRATA = (
     30  # points of a rate, at (j + ½)/STRATA: 1 − LEVEL and LEVEL are among them, so members that agree lose nothing
 )
-LOWEST, HIGHEST = 0, 14  # the table of a Gamma's points: C from 2^LOWEST to 2^HIGHEST, beyond which it is nearly normal
+MIN_EXPONENT, MAX_EXPONENT = 0, 14  # of the table over C, in powers of two; beyond, a Gamma is nearly normal
 
 
 def of_counts(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
-    """Quantiles 1 − LEVEL and LEVEL of the count at cells given by row numbers; whole numbers, (n,) each.
+    """Quantiles 1 − LEVEL and LEVEL of the count at cells given by row numbers, integers (n,).
 
-    miss: −log P(x = 0), by which both are 0 or not.
+    `miss`: −log P(x = 0), which decides where both are 0.
     """
     low, high = np.zeros(len(mean), np.int64), np.zeros(len(mean), np.int64)
     nothing = np.exp(-miss)
@@ -51,7 +51,7 @@ def of_counts(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Arr
     low[at], high[at] = _of_negative_binomials(mean[at], variance[at], miss[at])
     at = some[narrow]
     for end, real in zip((low, high), _narrow(mean[at], variance[at], skewed[narrow], noise=1.0)):
-        end[at] = np.ceil(np.minimum(real, count_quantiles.MOST) - 0.5).astype(np.int64)
+        end[at] = np.ceil(np.minimum(real, count_quantiles.MAX_COUNT) - 0.5).astype(np.int64)
     at = some[others]
     low[at], high[at] = _on_grid(terms(fit, relation, rows[at]), noise=1.0)[2:]
     low[some], high[some] = np.maximum(low[some], 1), np.maximum(high[some], 1)
@@ -60,7 +60,7 @@ def of_counts(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Arr
 
 
 def of_values(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Any, Any]:
-    """Quantiles 1 − LEVEL and LEVEL of a value that is made of events, (n,) each; arguments as in `of_counts`."""
+    """Quantiles 1 − LEVEL and LEVEL of a value that is a sum over events, (n,); arguments as in `of_counts`."""
     likelihood, state = fit.likelihood[relation], fit.likelihood_params[relation]
 
     def quantiles_at(cells: Rows, level: float) -> Array:
@@ -70,14 +70,14 @@ def of_values(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Arr
         def work(lo: int, hi: int) -> None:
             found[lo:hi] = likelihood.quantiles(points[lo:hi], level, state)
 
-        in_pieces(work, len(cells), FEW)
+        in_pieces(work, len(cells), SLOW_CHUNK_CELLS)
         return found
 
     return value_ends(np.exp(-miss), quantiles_at, whole=likelihood.whole)
 
 
 def value_ends(nothing: Array, quantiles_at: Callable[[Rows, float], Array], *, whole: bool) -> tuple[Any, Any]:
-    """The ends of intervals of values, (n,) each; nothing: P(x = 0), by which they are 0 or not."""
+    """Quantiles of values, (n,); `nothing`: P(x = 0), which decides where they are 0."""
     low, high = np.zeros(len(nothing)), np.zeros(len(nothing))
     for end, level in ((low, 1 - LEVEL), (high, LEVEL)):
         cells = np.flatnonzero(nothing < level)
@@ -86,7 +86,7 @@ def value_ends(nothing: Array, quantiles_at: Callable[[Rows, float], Array], *, 
 
 
 def of_links(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-    """The standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
+    """Standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
     sd, low, high = np.zeros(len(mean)), mean.copy(), mean.copy()
     like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=0.0)
     like_gamma &= variance > 0
@@ -100,9 +100,9 @@ def of_links(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Arra
 
 
 def count_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
-    """The rate at cells given by row numbers as equally probable Gammas: means, (n, STRATA), and a variance, (n,).
+    """The rate at cells as equally probable Gammas: means, (n, STRATA), and a variance, (n,).
 
-    They are good for the count: rates far below one event are not told apart. A rate close to a Gamma is one.
+    For counts: rates far below one event are not resolved. A rate close to a Gamma is one point.
     """
     like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=1.0)
     points, about = np.repeat(mean[:, None], STRATA, axis=1), np.where(like_gamma, variance, 0.0)
@@ -119,11 +119,11 @@ def count_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: 
 
 
 def link_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
-    """The rate at cells given by row numbers as equally probable points, (n, STRATA), and the sd of 1 − e^−λ, (n,)."""
+    """The rate at cells as equally probable points, (n, STRATA), and the sd of 1 − e^−λ, (n,)."""
     like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=0.0)
     points, sd = np.repeat(mean[:, None], STRATA, axis=1), np.zeros(len(mean))
     like_gamma &= np.sqrt(variance) > 1e-6 * mean
-    sharp = like_gamma & (np.sqrt(variance) <= mean * 2.0 ** (-HIGHEST / 2))  # beyond the table, and hardly skewed
+    sharp = like_gamma & (np.sqrt(variance) <= mean * 2.0 ** (-MAX_EXPONENT / 2))  # beyond the table, and hardly skewed
     narrow, like_gamma = narrow | sharp, like_gamma & ~sharp
     points[narrow] = _narrow_strata(mean[narrow], variance[narrow], skewed[narrow])
     points[like_gamma] = _gamma_strata(mean[like_gamma], variance[like_gamma])
@@ -148,7 +148,7 @@ def neg_log_p_zero(parts: Sequence[RateTerm]) -> Array:
 def _sorted(
     fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, noise: float
 ) -> tuple[Marks, Marks, Marks, Array]:
-    """Which cells are close to Gammas, which are narrow, which others there are; and κ₃/m³ of their rates."""
+    """Masks of cells close to Gammas, narrow ones and others; and κ₃/m³ of their rates."""
     some = np.sqrt(variance) > 1e-6 * mean  # below, rounding is larger than the third cumulant
     m, v = np.where(some, mean, 1.0), np.where(some, variance, 0.0)
     spread = v / m / m
@@ -156,13 +156,13 @@ def _sorted(
     if some.any():
         skewed[some] = _third_cumulants(terms(fit, relation, rows[some]), spread[some])
     unit = (spread + noise / m) ** 1.5
-    like_gamma = ~some | ((skewed - 2 * spread**2 <= EXCESS * unit) & (spread <= WIDE + noise / m))
-    narrow = ~like_gamma & (spread < NARROW) & (skewed <= SKEWED * spread**1.5)
+    like_gamma = ~some | ((skewed - 2 * spread**2 <= EXCESS * unit) & (spread <= MIN_WIDE_VARIANCE + noise / m))
+    narrow = ~like_gamma & (spread < MAX_NARROW_VARIANCE) & (skewed <= MAX_NORMAL_SKEWNESS * spread**1.5)
     return like_gamma, narrow, ~(like_gamma | narrow), skewed
 
 
 def _third_cumulants(parts: Sequence[RateTerm], spread: Array) -> Array:
-    """κ₃/m³ of the rate at the terms' cells, whose relative variance is `spread`, (n,): sums of independent parts."""
+    """κ₃/m³ of the rate at the terms' cells, (n,), from independent groups; `spread`: relative variance."""
     alone, others = cp_distribution.split(parts)
     groups = [alone, *others] if alone else others
     if len(groups) == 1:
@@ -178,7 +178,7 @@ def _third_cumulants(parts: Sequence[RateTerm], spread: Array) -> Array:
 def _third_cumulant(group: Sequence[RateTerm], spread: Array) -> Array:
     if cp_distribution.are_independent(group):
         return cp_distribution.third_cumulants(group)
-    return 3 * spread**2  # of a product of many Gammas, if its variance is small
+    return 3 * spread**2  # that of a product of many Gammas with small variance
 
 
 def _of_negative_binomials(mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
@@ -188,7 +188,7 @@ def _of_negative_binomials(mean: Array, variance: Array, miss: Array) -> tuple[R
         part = slice(lo, hi)
         count_quantiles.intervals(mean[part], variance[part], miss[part], LEVEL, NORMAL_QUANTILE, low[part], high[part])
 
-    in_pieces(work, len(mean), PIECE)
+    in_pieces(work, len(mean), CHUNK_CELLS)
     return low, high
 
 
@@ -208,7 +208,7 @@ def _narrow(mean: Array, variance: Array, skewed: Array, noise: float) -> tuple[
 
 @cache
 def levels() -> tuple[Array, Array]:
-    """Where the points of a rate lie, (STRATA,), and the normal's quantiles there; read-only, as kernels take it."""
+    """Levels of the points of a rate, (STRATA,), and their normal quantiles; read-only, as kernels expect."""
     from scipy.special import ndtri
 
     middles = (np.arange(STRATA) + 0.5) / STRATA
@@ -220,11 +220,11 @@ def levels() -> tuple[Array, Array]:
 
 @cache
 def gamma_table() -> Array:
-    """Points of a Gamma with mean 1, for C = 2^e (1 + k/16): (rows, STRATA)."""
+    """Points of a Gamma with mean 1, for C = 2^e (1 + k/16): (n_rows, STRATA)."""
     from scipy.special import gammaincinv
 
-    octaves = 2.0 ** np.arange(LOWEST, HIGHEST, dtype=float)
-    C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**HIGHEST)[:, None]
+    octaves = 2.0 ** np.arange(MIN_EXPONENT, MAX_EXPONENT, dtype=float)
+    C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**MAX_EXPONENT)[:, None]
     table = np.asarray(gammaincinv(C, levels()[0]) / C)
     table.flags.writeable = False
     return table
@@ -238,7 +238,7 @@ def _narrow_strata(mean: Array, variance: Array, skewed: Array) -> Array:
 
 def _gamma_strata(mean: Array, variance: Array) -> Array:
     points = np.empty((len(mean), STRATA))
-    count_quantiles.gamma_strata(mean, variance, gamma_table(), LOWEST, points)
+    count_quantiles.gamma_strata(mean, variance, gamma_table(), MIN_EXPONENT, points)
     return points
 
 
@@ -258,7 +258,7 @@ def _on_grid(parts: Sequence[RateTerm], noise: float, with_quantiles: bool = Tru
 
 
 def _put_on_grid(parts: Sequence[RateTerm], noise: float, finish: cp_distribution.Finish) -> None:
-    """The rate of every cell on a logarithmic grid, given to `finish` in pieces."""
+    """Pass the rate of every cell on a logarithmic grid to `finish`, in chunks."""
     if not parts[0].count:
         return
     alone, others = cp_distribution.split(parts)

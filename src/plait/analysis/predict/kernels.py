@@ -1,6 +1,5 @@
-"""Compiled loops over cells: moments of products, and what independent products of Gammas do to P(x = 0).
-
-They take one factor at a time, so that one compiled function serves equations of any length.
+"""Kernels over cells: moments of products, and P(x = 0) of independent products of Gammas. One factor per call, so one
+function serves all equations.
 """
 
 import math
@@ -26,7 +25,7 @@ def multiply_means(at: Rows, mean: Array, product: Array) -> None:
 
 @kernel
 def multiply_moments(at: Rows, mean: Array, scale: Array, product: Array, variance: Array) -> None:
-    """Moments of independent products: v ← v (E² + Var) + m² Var, m ← m E, with Var = E D; nothing is subtracted."""
+    """Moments of independent products: v ← v (E² + Var) + m² Var, m ← m E, with Var = E D; without subtraction."""
     for n in range(len(at)):
         row = at[n]
         for c in range(product.shape[1]):
@@ -60,7 +59,7 @@ def surprise(m: float, v: float) -> float:
 
 @kernel
 def closed_form(mean: Array, variance: Array, tolerance: float, miss: Array, doubtful: Marks) -> None:
-    """−log P(x = 0) by matched moments, and where it may be off by more than the tolerance."""
+    """−log P(x = 0) by matched moments, and where its error may exceed the tolerance."""
     for n in range(len(mean)):
         miss[n] = surprise(mean[n], variance[n])
         doubtful[n] = math.exp(-miss[n]) - math.exp(-mean[n]) > tolerance
@@ -83,12 +82,12 @@ def third_cumulant(mean: Array, second: Array, third: Array, skewed: Array) -> N
 def sort_widths(
     mean: Array, second: Array, third: Array, noise: float, least: Array, tame: Array, warm: Array, pairs: Rows
 ) -> int:
-    """Split cells into components that together are narrow and close to normal, and others, listed in pairs.
+    """Split cells into components that together are narrow and nearly normal, and others, listed in pairs.
 
-    mean (n, columns) and relative moments of the components. The narrow ones are the most certain, as many as have a
-    relative variance of 1/16 and a skewness of 0.9 at most; their mean, variance and third cumulant are in warm (n, 3).
-    To the count (noise 1) a variance below tame[n] is narrow, too. Of a mean below least[n] the distribution does not
-    matter: to the count it is certain, to the rate (noise 0), whose low quantiles may be lower still, nothing.
+    `mean` (n, n_columns) and relative moments of the components. The narrow ones are the most certain, up to a relative
+    variance of 1/16 and a skewness of 0.9; their mean, variance and third cumulant go to `warm` (n, 3). For the count
+    (noise 1) a variance below tame[n] is narrow, too. The distribution of components of mean below least[n] is ignored:
+    for the count they are constant, for the rate (noise 0), whose low quantiles may be lower still, 0.
     """
     count, width = 0, mean.shape[1]
     order = np.empty(width, np.int64)
@@ -131,9 +130,9 @@ def sort_components(
 ) -> int:
     """Split cells into components: miss[n] = Σ −log P(x_r = 0) of those where matched moments suffice.
 
-    mean, variance (n, columns): of the rate of every component. tolerances (n,): what each may give away. Lists the
-    others in pairs, (cell, column), with bounds of their P(x_r = 0): Jensen's, and that of matched moments; returns how
-    many there are.
+    `mean`, `variance` (n, n_columns): of the rate of every component. `tolerances` (n,): per component. Lists the
+    others in `pairs`, (cell, column), with bounds of their P(x_r = 0): Jensen's, and that of matched moments; returns
+    their number.
     """
     count = 0
     for n in range(len(mean)):
@@ -142,7 +141,9 @@ def sort_components(
             m, v = mean[n, c], variance[n, c]
             if v < 2.0 * tolerance and v < m:  # e^−x is convex, its second derivative at most 1: off by v/2 at most
                 total += m - 0.5 * v
-            elif m < tolerance:  # anything from 0 to m will do; this is close to matched moments, and cheap
+            elif (
+                m < tolerance
+            ):  # any value from 0 to m is within the tolerance; this one is cheap and close to matched moments
                 total += m * m / (m + 0.5 * v) if m > 0.0 else 0.0
             else:
                 near = surprise(m, v)
@@ -175,7 +176,7 @@ def begin_pairs(pairs: Rows, mean: Array, weights: Array, step: float, product: 
 
 @inlined
 def place(x: float, lowest: int, rows: int) -> tuple[int, float]:
-    """Row and fraction for linear interpolation in a table over 2^lowest (1 + k/16), …: sixteen rows an octave."""
+    """Row and fraction for linear interpolation in a table over 2^lowest (1 + k/16): sixteen rows per octave."""
     bits: Any = np.float64(x).view(np.int64)  # exponent and first four bits of the mantissa are the row
     row = (bits >> 48) - ((1023 + lowest) << 4)
     if row < 0:
@@ -189,9 +190,9 @@ def place(x: float, lowest: int, rows: int) -> tuple[int, float]:
 def multiply_pairs(
     pairs: Rows, first: int, at: Rows, mean: Array, scale: Array, table: Array, lowest: int, product: Array
 ) -> None:
-    """product[p, :] *= E[(Z/E)^(½ − i y_j)], complex, read from a table over the concentration C = E/D.
+    """product[p, :] *= E[(Z/E)^(½ − i y_j)], complex, from a table over the concentration C = E/D.
 
-    first: the column of pairs that is the first of the factor; those that are none of its columns stay as they are.
+    `first`: column of pairs that is the first of the factor; columns of other factors stay.
     """
     nodes = product.shape[1] // 2
     for p in range(len(pairs)):
@@ -208,7 +209,7 @@ def multiply_pairs(
 
 @kernel
 def end_pairs(pairs: Rows, mean: Array, least: Array, most: Array, alias: float, product: Array, miss: Array) -> None:
-    """Add −log P(x_r = 0) of every pair: one minus the sum over the nodes, between its two bounds."""
+    """Add −log P(x_r = 0) of every pair: one minus the sum over the nodes, clipped to its bounds."""
     nodes = product.shape[1] // 2
     for p in range(len(pairs)):
         hit = alias * (1.0 + mean[pairs[p, 0], pairs[p, 1]])

@@ -1,12 +1,11 @@
-"""Rates on a logarithmic grid: the tables by which products and sums of independent rates are made.
+"""Logarithmic grid for distributions of rates: tables for products and sums of independent rates.
 
-A cell's rate is described by masses at m·e^(u_i), u_i = LEAST + i·STEP, m being its mean; what is missing to 1 lies
-below the grid, as good as 0. Where a density is smooth on the scale of a step, masses (density × step) are the
-trapezoid rule, and all that is made of them is accurate far beyond a step. The mean may be as large or as small as it
-likes: the grid goes with it.
+A rate with mean m has masses at m·e^(u_i), u_i = FIRST_LOG + i·STEP; missing mass lies below the grid and counts as
+0. Where a density is smooth on the scale of a step, masses (density × step) are the trapezoid rule, so results are
+far more accurate than a step. The grid scales with the mean.
 
-What falls between nodes is shared by four of them, so that the first three moments stay: Lagrange's polynomials in e^u.
-A share may be negative, which smooth densities forgive.
+A mass between nodes is shared by four of them, by Lagrange polynomials in e^u, which keeps the first three moments. A
+share may be negative, which is harmless for smooth densities.
 """
 
 import math
@@ -21,15 +20,15 @@ STEP = 0.25
 NODES = 128
 TOP = 32  # nodes above the mean: a rate is beyond e^8 times its mean in less than one of 2981 cases
 ORIGIN = NODES - TOP  # the node of the mean itself
-LEAST = -ORIGIN * STEP
-LOWEST, HIGHEST = -10, 14  # the table goes from C = 2^LOWEST to 2^HIGHEST, beyond which a Gamma is as good as a point
-NARROW = 16.0  # the concentration from which on a Gamma is narrower than a step
-APART = 16  # nodes between two rates from which on only two moments of the smaller, below e^−4 of it, enter their sum
+FIRST_LOG = -ORIGIN * STEP
+MIN_EXPONENT, MAX_EXPONENT = -10, 14  # of the table over C, in powers of two; a larger C is a point
+MIN_NARROW_CONCENTRATION = 16.0  # from which a Gamma is narrower than a step
+APART = 16  # nodes between two rates from which the smaller, below e^−4 of the larger, enters a sum by two moments
 
 
 @inlined
 def shares(f: float) -> tuple[float, float, float, float]:
-    """What a mass at f steps behind a node, 0 ≤ f ≤ 1, gives to the node before, to the node and to the next two."""
+    """Shares of a mass at f steps above a node, 0 ≤ f ≤ 1: of the node before, the node, and the next two."""
     a, b, x = math.exp(-STEP), math.exp(STEP), math.exp(f * STEP)
     c = b * b
     before = (x - 1.0) * (x - b) * (x - c) / ((a - 1.0) * (a - b) * (a - c))
@@ -40,15 +39,15 @@ def shares(f: float) -> tuple[float, float, float, float]:
 
 @cache
 def gammas() -> Array:
-    """Masses of a Gamma of mean 1, for C = 2^e (1 + k/16): (rows, NODES), then first and last node of each row."""
+    """Masses of a Gamma of mean 1, for C = 2^e (1 + k/16): (n_rows, NODES), then first and last node of each row."""
     from scipy.special import gammaln
 
-    octaves = 2.0 ** np.arange(LOWEST, HIGHEST, dtype=float)
-    C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**HIGHEST)[:, None]
-    u = LEAST + STEP * np.arange(NODES)
+    octaves = 2.0 ** np.arange(MIN_EXPONENT, MAX_EXPONENT, dtype=float)
+    C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**MAX_EXPONENT)[:, None]
+    u = FIRST_LOG + STEP * np.arange(NODES)
     masses = STEP * np.exp(C * (np.log(C) + u - np.exp(u)) - gammaln(C))
     masses[masses < 1e-12] = 0.0
-    narrow = C[:, 0] >= NARROW
+    narrow = C[:, 0] >= MIN_NARROW_CONCENTRATION
     masses[narrow] = _three_nodes(1 / C[narrow])
     some = masses > 0
     ends = np.stack([some.argmax(axis=1), NODES - 1 - some[:, ::-1].argmax(axis=1)], axis=1)
@@ -69,9 +68,9 @@ def _three_nodes(variance: Array) -> Array:
 
 @cache
 def sums() -> tuple[Rows, Array, Array]:
-    """The sum of two rates that are d nodes apart: nodes above the larger, (APART,), and shares there, (APART, 4).
+    """The sum of two rates d nodes apart: nodes above the larger, (APART,), and shares there, (APART, 4).
 
-    And for a smaller one far below, ε of the larger: what ε and ε² change in the shares at the larger, (4, 2).
+    For a smaller rate far below, ε of the larger: the changes of the shares by ε and ε², (4, 2).
     """
     place = np.log1p(np.exp(-STEP * np.arange(APART))) / STEP
     node = np.floor(place).astype(np.int64)

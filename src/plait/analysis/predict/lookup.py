@@ -1,13 +1,14 @@
-"""Cells by outside names -> row numbers: whole tables of them, or one as a mapping."""
+"""Lookup of cells: entity names to row numbers, for tables and for single cells."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from plait._typing import Rows
 from plait.data.encoding.names import Labels, listed
+from plait.data.sources.coercion import columns_table
 from plait.data.sources.tables import frame_of
 from plait.errors import DataError, Named, ParameterError, TableLocation, quoted, suggestion
 from plait.forked import refuse_in_fork
@@ -20,16 +21,15 @@ MOST_COMPARED = 10_000
 def rows_of(
     fit: Fitted, relation: str, cells: Any, *, unknown: str = "error", what: Named = "cells"
 ) -> tuple[Any, Rows]:
-    """A table of cells as a narwhals frame, and the row numbers of its cells.
+    """Row numbers (n, order) of a table of cells, and the table as a narwhals frame.
 
-    cells: any table, or a dict of columns, with a column for each index of the relation; other columns are left alone.
-    Rows are (n, order), in the order of the relation's indices. A name that the fit has not seen is an error, or −1
-    where unknown is "prior". A relation without indices has one cell, which a table without columns means. what: the
-    table in errors.
+    `cells`: a table, or a dict of columns, with a column for each index of the relation; other columns are ignored.
+    Unknown names are errors, or −1 with `unknown="prior"`. A relation without indices has one cell, given by a table
+    without columns. `what`: name of the table in errors.
     """
     if unknown not in ("error", "prior"):
         hint = suggestion(unknown, ("error", "prior"))
-        raise ParameterError.must_be("unknown", "'error' or 'prior'", unknown, hint=hint.strip())
+        raise ParameterError.must_be("handle_unknown", "'error' or 'prior'", unknown, hint=hint.strip())
     indices = fit.model.equation(relation).indices
     what = TableLocation.of(what)
     frame = as_frame(cells, what)
@@ -43,15 +43,14 @@ def rows_of(
 
 
 def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
-    """The row numbers (order,) of one cell, given as a mapping from every index of the relation to a name.
-
-    A cell that can be written in several ways is given in that in which known links are kept.
+    """Row numbers (order,) of one cell, a mapping from every index of the relation to a name, in the orientation of
+    known links.
     """
     indices = fit.model.equation(relation).indices
     if not isinstance(cell, Mapping):
         example = ", ".join(f"{index!r}: …" for index in indices)
         raise DataError(
-            f"wanted a name for each index, got {type(cell).__name__}.",
+            f"expected a dict with a name for each index, got {type(cell).__name__}.",
             location=TableLocation("cell"),
             hint=f"Give {{{example}}}.",
         )
@@ -59,9 +58,9 @@ def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
         if index not in indices:
             near = suggestion(index, [other for other in indices if other not in cell])
             raise DataError(
-                f"{quoted(index)} is no index of {relation}.",
+                f"{quoted(index)} is not an index of {relation}.",
                 location=TableLocation("cell"),
-                hint=f"{near}It has {', '.join(indices) or 'none'}.",
+                hint=f"{near}The indices are {', '.join(indices) or 'none'}.",
             )
     _check_columns(list(cell), relation, indices, TableLocation("cell"), part="index")
     rows = [
@@ -74,12 +73,12 @@ def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
 
 
 def row_named(labels: Labels, name: Any, argument: str) -> int:
-    """The row of one entity of an axis; argument: what the name was given as, for errors."""
+    """Row number of one entity of an axis; `argument`: name of the argument in errors."""
     return int(_encoded(labels, [name], TableLocation(argument), "error", alone=True)[0])
 
 
 def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: TableLocation) -> None:
-    """Refuse cells (n, order) that are none: a factor that stands twice takes two entities."""
+    """Refuse self-links, cells (n, order) with one entity at two indices of a factor that occurs twice."""
     equation = fit.model.equation(relation)
     for pair in equation.doubled:
         first, second = (rows[:, equation.indices.index(index)] for index in pair)
@@ -89,8 +88,8 @@ def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: TableLocati
             name, where = fit.entities[pair[0]][int(first[at])], what if what.table == "cell" else what.at(row=at)
             raise DataError(
                 (
-                    f"{pair[0]} and {pair[1]} are both {quoted(name)}, but in {relation} no entity is "
-                    "observed with itself: a factor stands twice in its equation."
+                    f"{pair[0]} and {pair[1]} are both {quoted(name)}, but {relation} has no self-links: its "
+                    "equation contains a factor twice."
                 ),
                 location=where,
                 hint="Remove such cells.",
@@ -98,20 +97,11 @@ def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: TableLocati
 
 
 def as_frame(cells: Any, where: Named = "cells") -> Any:
-    """Any table as an eager narwhals frame; a dict of columns becomes a polars table."""
+    """A table as an eager narwhals frame; a dict of columns becomes a polars table."""
     refuse_in_fork("cells, a table")
     if not isinstance(cells, dict):
         return frame_of(cells, where)
-    import polars as pl
-
-    try:
-        return nw.from_native(pl.DataFrame(cells), eager_only=True)
-    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise DataError(
-            f"the dict is no table: {error}.",
-            location=TableLocation.of(where),
-            hint="Give each index a list of names, all of one length.",
-        ) from None
+    return nw.from_native(columns_table(cells, where), eager_only=True)
 
 
 def _check_columns(
@@ -129,17 +119,19 @@ def _check_columns(
 
 
 def _encoded(labels: Labels, column: Any, where: TableLocation, unknown: str, *, alone: bool = False) -> Rows:
-    """Rows of a column's names; −1 for unknown ones where they are allowed. alone: the column is one name."""
+    """Row numbers of a column's names; −1 for unknown ones where allowed. `alone`: the column is a single name."""
     rows = labels.encode(column, where=where, unknown="mark")
     if unknown == "error" and (rows < 0).any():
         first = int(np.argmax(rows < 0))
         name = column[first]
         near = suggestion(name, labels.names.head(MOST_COMPARED).to_list()) if isinstance(name, str) else ""
         place = where if alone else where.at(row=first)
-        prior = ', or score unknown names by the prior: `handle_unknown="prior"`' if where.table == "cells" else ""
-        hint = "Take one of them." if alone else f"Remove the row{prior}."
+        prior = (
+            ', or predict unknown names from the prior with `handle_unknown="prior"`' if where.table == "cells" else ""
+        )
+        hint = "Choose one of them." if alone else f"Remove the row{prior}."
         raise DataError(
-            f"{quoted(name)} is no entity of axis {labels.axis}, which has {listed(labels.names)}.",
+            f"{quoted(name)} is not an entity of axis {labels.axis}, which has {listed(labels.names)}.",
             location=place,
             actual=name,
             hint=f"{near}{hint}",

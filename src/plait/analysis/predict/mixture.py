@@ -1,9 +1,9 @@
-"""Predictions of an ensemble: the mixture of its members' posteriors, all equally probable.
+"""Predictions of an ensemble: the equally weighted mixture of its members' posteriors.
 
-Means and probabilities are means over members. The variance is the mean of variances plus the variance of means. For
-quantiles the rate of each member is represented by equally probable points (`intervals`); those of all members together
-represent the mixture. Its probabilities are 1 − e^−point. Its counts are a mixture of as many negative binomials, for
-a point of a count has a variance: a rate that is close to a Gamma is one point, and what is narrow beside the grid
+Means and probabilities are averages over members. The variance is the mean of variances plus the variance of means. For
+quantiles, the rate of each member is represented by equally probable points (`intervals`); all points together
+represent the mixture. Its probabilities are 1 − e^−point. Its counts are a mixture of negative binomials, one per
+point, as the point of a count has a variance: a rate close to a Gamma is one point, and a part narrower than the grid
 widens all of them.
 """
 
@@ -25,11 +25,11 @@ from plait.tuning import TUNING
 Columns = dict[str, NDArray[Any]]
 Strata = Callable[[Fitted, str, Rows, Array, Array], tuple[Array, Array]]
 
-PIECE = 1 << 9  # cells that a thread takes at a time
+CHUNK_CELLS = 1 << 9  # that a thread takes at a time
 
 
 def needed(wanted: Sequence[str], likelihood: Likelihood) -> tuple[str, ...]:
-    """The columns of each member that the wanted ones of their mixture are made of."""
+    """Columns of each member from which the wanted columns of the mixture follow."""
     by_moments = {"rate", "variance"} if likelihood.binary else {"rate", "variance", "mean", "sd"}
     return ("rate", "variance") if set(wanted) <= by_moments else ("rate", "variance", "probability")
 
@@ -37,7 +37,7 @@ def needed(wanted: Sequence[str], likelihood: Likelihood) -> tuple[str, ...]:
 def columns(
     members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], wanted: Sequence[str]
 ) -> Columns:
-    """The wanted columns of the mixture at cells given by row numbers; parts: what is `needed` of its members."""
+    """Wanted columns of the mixture at cells given by row numbers; `parts`: the `needed` columns of its members."""
     likelihood = members[0].likelihood[relation]
     bursts = [likelihood.bursts(member.likelihood_params[relation])[0] for member in members]
     rate, variance = pooled((part["rate"], part["variance"]) for part in parts)
@@ -61,7 +61,7 @@ def columns(
 def _of_counts(
     members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
 ) -> tuple[Rows, Rows]:
-    """Quantiles 1 − LEVEL and LEVEL of the count, (n,) each; nothing: P(x = 0), by which both are 0 or not."""
+    """Quantiles 1 − LEVEL and LEVEL of the count, (n,); `nothing`: P(x = 0), which decides where both are 0."""
     low, high = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     for cells in _pieces(np.flatnonzero(nothing < LEVEL), members):
         points, about = _points(members, relation, rows, parts, cells, intervals.count_strata)
@@ -73,7 +73,7 @@ def _of_counts(
 def _of_values(
     members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
 ) -> tuple[Any, Any]:
-    """The same of a value that is made of events, under each member's own numbers."""
+    """The same for a value that is a sum over events, under each member's likelihood parameters."""
     likelihood, states = members[0].likelihood[relation], [member.likelihood_params[relation] for member in members]
     scale = max(likelihood.bursts(state)[0] for state in states)
 
@@ -99,14 +99,14 @@ def _count_ends(points: Array, about: Array) -> tuple[Rows, Rows]:
     def work(lo: int, hi: int) -> None:
         count_quantiles.mixture_ends(points[lo:hi], about[lo:hi], LEVEL, low[lo:hi], high[lo:hi])
 
-    in_pieces(work, len(points), PIECE)
+    in_pieces(work, len(points), CHUNK_CELLS)
     return low, high
 
 
 def _of_links(
     members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns]
 ) -> tuple[Array, Array, Array]:
-    """The standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
+    """Standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
     sd, low, high = np.empty((3, len(rows)))
     for cells in _pieces(np.arange(len(rows)), members):
         points, sds = _points(members, relation, rows, parts, cells, intervals.link_strata)
@@ -117,7 +117,7 @@ def _of_links(
 
 
 def _pieces(cells: Rows, members: Sequence[Fitted]) -> list[Rows]:
-    """Cells in runs of at most `mixture_points` points."""
+    """Cells in chunks of at most `mixture_points` points."""
     size = max(1, TUNING.mixture_points // (len(members) * STRATA))
     return [cells[at : at + size] for at in range(0, len(cells), size)]
 
@@ -125,7 +125,9 @@ def _pieces(cells: Rows, members: Sequence[Fitted]) -> list[Rows]:
 def _points(
     members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], cells: Rows, strata: Strata
 ) -> tuple[Array, Array]:
-    """Points of every member's rate, (cells, members, STRATA), and what else `strata` says of it, (cells, members)."""
+    """Points of every member's rate, (n_cells, n_members, STRATA), and the second result of `strata`, (n_cells,
+    n_members).
+    """
     points, more = np.empty((len(cells), len(members), STRATA)), np.empty((len(cells), len(members)))
     for n, (member, part) in enumerate(zip(members, parts)):
         points[:, n], more[:, n] = strata(member, relation, rows[cells], part["rate"][cells], part["variance"][cells])
@@ -133,7 +135,7 @@ def _points(
 
 
 def _quantile(points: Array, level: float) -> Array:
-    """The quantile of equally probable points, ascending in rows; each is the middle of its share of the mass."""
+    """Quantile of equally probable points, ascending in rows; each is the middle of its mass."""
     last = points.shape[1] - 1
     at = min(max(level * (last + 1) - 0.5, 0.0), float(last))
     before = int(at)

@@ -1,7 +1,7 @@
-"""Cells -> mean and variance of the rate, exact for every equation; in pieces, so memory stays flat.
+"""Mean and variance of the rate at cells, exact for every equation, in chunks.
 
-A rate is a sum of terms: its variance is the sum of theirs and of twice the covariance of any two that share rows of
-factors. In a term, groups of factors without a common latent index are independent. No term is ever subtracted.
+The variance of a sum of terms is the sum of theirs and of twice the covariance of any two with common factor rows.
+Within a term, groups of factors without a common latent index are independent. Nothing is subtracted.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ import numpy as np
 
 from plait._typing import Array, Rows
 from plait.analysis.predict.kernels import multiply_means, multiply_moments
-from plait.analysis.predict.operands import RateTerm, RowTable, apart, coupled, exposure, terms
+from plait.analysis.predict.operands import RateTerm, RowTable, apart, coupled, terms
 from plait.data.sparse.parallel import in_pieces
 from plait.model import network
 from plait.model.network import CELLS, RowBlock
@@ -22,28 +22,52 @@ from plait.storage.fitted import Fitted
 Item = TypeVar("Item")
 Part = Callable[[int, int], tuple[Array, Array]]  # cells lo … hi − 1 -> mean and variance of one group of factors
 
-ROOM = 1 << 15  # doubles of a scratch array of a thread: stays in the cache
-WIDE = 1 << 19  # doubles of the widest intermediate of a general equation
+SCRATCH_DOUBLES = 1 << 15  # per thread: stays in the cache
+MIN_GROUP_CELLS = 8  # cells of one core on average, from which on a product of matrices for each core pays
+MAX_INTERMEDIATE_DOUBLES = 1 << 19  # of a general equation
 
 
 def mean_rate(fit: Fitted, relation: str, rows: Rows) -> Array:
-    """Σ_t V_t · Xhat_E of the terms t at cells given by row numbers; rows (n, order) -> (n,). −1 takes the prior.
-
-    Of an ensemble: the mean over its members.
+    """Σ_t V_t · Xhat_E of the terms t at cells, (n, order) → (n,); −1 takes the prior. Averaged over the members of an
+    ensemble.
     """
     return average(sum_moments(terms(member, relation, rows), variance=False)[0] for member in fit.members)
 
 
 def moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
-    """Mean and variance of the rate Σ_t V_t · Xhat_t at cells given by row numbers; rows (n, order) -> (n,), (n,).
-
-    Of an ensemble: those of the mixture of its members.
+    """Mean and variance of the rate Σ_t V_t · Xhat_t at cells, (n, order) → (n,), (n,); for an ensemble, of the
+    mixture.
     """
     return pooled(_moments(member, relation, rows) for member in fit.members)
 
 
+def grouped_moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
+    """The same as `moments` of one member up to rounding, by products of matrices where many cells share a core.
+
+    Cells are sorted by the row of the widest factor with several latent indices, P[a, relation, b] for instance.
+    """
+
+    def ask(rows: Rows) -> tuple[Array, Array]:
+        parts = terms(fit, relation, rows)
+        cores = [o for term in parts if not term.is_product for o in term.operands if len(o.latent) > 1 and not o.alone]
+        if not cores or not len(rows):
+            return sum_moments(parts, variance=True)
+        at = max(cores, key=lambda operand: operand.width).at
+        order = np.argsort(at, kind="stable")
+        starts = np.flatnonzero(np.diff(at[order], prepend=-1))
+        if len(starts) * MIN_GROUP_CELLS > len(rows):
+            return sum_moments(parts, variance=True)
+        found = np.empty((2, len(rows)))
+        for run in np.split(order, starts[1:]):
+            found[:, run] = sum_moments([term.at_cells(run).settled() for term in parts], variance=True)
+        return found[0], found[1]
+
+    mean, variance = apart(fit, relation, rows, ask)
+    return mean, variance
+
+
 def average(arrays: Iterable[Array]) -> Array:
-    """The mean of some arrays of one shape, exactly that of each where they are equal."""
+    """Mean of arrays of one shape, exact where they are equal."""
     found: Array | None = None
     for count, array in enumerate(arrays, 1):
         found = array if found is None else found + (array - found) / count
@@ -52,34 +76,35 @@ def average(arrays: Iterable[Array]) -> Array:
 
 
 def pooled(moments: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Mean and variance of an equally weighted mixture: the mean of variances and the variance of means."""
+    """Mean and variance of an equally weighted mixture."""
     means, variances = zip(*moments)
     mean = average(means)
     if len(means) == 1:
         return mean, variances[0]
-    with np.errstate(over="ignore"):  # points of EM may be too far apart to be squared
+    with np.errstate(over="ignore"):  # differences of EM points may overflow when squared
         return mean, average(variances) + np.sum([(each - mean) ** 2 for each in means], axis=0) / len(means)
 
 
 def rates_along(fit: Fitted, relation: str, rows: Rows, index: str) -> Array:
-    """The mean rate with one index running over all its entities; rows (n, order) -> (n, size of the index).
+    """Mean rate with one index running over all its entities; rows (n, order) → (n, n_entities).
 
-    The row numbers of that index are not looked at. The result is held whole, so the caller keeps n small. Of an
-    ensemble: the mean over its members.
+    The row numbers of that index are ignored. The result is in memory at once, so n must be small. Averaged over the
+    members of an ensemble.
     """
     return average(_rates_along(member, relation, rows, index) for member in fit.members)
 
 
 def _rates_along(fit: Fitted, relation: str, rows: Rows, index: str) -> Array:
-    size = len(fit.entities[index])
-    every = np.repeat(rows, size, axis=0)
-    every[:, fit.model.equation(relation).indices.index(index)] = np.tile(np.arange(size), len(rows))
-    result = np.zeros((len(rows), size))
+    result: Array | None = None
     for number, term in enumerate(terms(fit, relation, rows, running=index)):
         rate = network.contract([o.block(o.mean, 0, len(rows)) for o in term.operands], (CELLS, index))
-        V = exposure(fit, relation, number, every)
-        result += rate if V is None else rate * V.reshape(result.shape)
-    return result
+        V = fit.exposures.of(relation, number)
+        if V is not None:
+            rate = rate * V.along_fibres(rows, index)
+        result = rate if result is None else result + rate
+    assert result is not None
+    shape = len(rows), len(fit.entities[index])
+    return result if result.shape == shape else np.broadcast_to(result, shape).copy()
 
 
 def _moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
@@ -107,8 +132,8 @@ def sum_moments(parts: Sequence[RateTerm], variance: bool) -> tuple[Array, Array
 def _product_moments(term: RateTerm, variance: bool) -> tuple[Array, Array]:
     """Mean and variance of one term, (n,) each.
 
-    var = V² Σ_{∅≠T⊆factors} Σ_{latent(T)} Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α)², taken for groups of factors
-    that latent indices connect: Var XY = Var X (E[Y]² + Var Y) + E[X]² Var Y.
+    var = V² Σ_{∅≠T⊆factors} Σ_{latent(T)} Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α)², for groups of factors that
+    latent indices connect: Var XY = Var X (E[Y]² + Var Y) + E[X]² Var Y.
     """
     mean, var = np.ones(term.count), np.zeros(term.count)
     for group in _connected(term.operands):
@@ -116,7 +141,7 @@ def _product_moments(term: RateTerm, variance: bool) -> tuple[Array, Array]:
 
         def work(lo: int, hi: int, part: Part = part) -> None:
             m, v = part(lo, hi)
-            # The same recursion as inside a product of factors: groups are independent. Points have no variance, and
+            # The recursion of a product of factors, since groups are independent. Points have no variance, and
             # the rates of an EM fit may be too large to be squared.
             if v.any() or var[lo:hi].any():
                 var[lo:hi] = var[lo:hi] * (m * m + v) + mean[lo:hi] ** 2 * v
@@ -130,7 +155,7 @@ def _product_moments(term: RateTerm, variance: bool) -> tuple[Array, Array]:
 
 
 def _connected(parts: Sequence[RowTable]) -> list[list[RowTable]]:
-    """Factors that latent indices connect, after those that only one factor has were summed out."""
+    """Groups of factors connected by latent indices, after summing out indices of a single factor."""
     count = Counter(index for operand in parts for index in operand.latent)
     left = []
     for operand in parts:
@@ -141,15 +166,15 @@ def _connected(parts: Sequence[RowTable]) -> list[list[RowTable]]:
 
 
 def _part(group: list[RowTable], variance: bool) -> tuple[Part, int]:
-    """How the moments of a group are computed, and for how many cells at a time."""
+    """Function for the moments of a group, and its number of cells per chunk."""
     whole = RateTerm(group)
     if whole.is_product:
-        return _alike([operand.ordered(group[0].latent) for operand in group], variance), ROOM // whole.width
-    return _general(group, variance), WIDE // whole.width
+        return _alike([operand.ordered(group[0].latent) for operand in group], variance), SCRATCH_DOUBLES // whole.width
+    return _general(group, variance), MAX_INTERMEDIATE_DOUBLES // whole.width
 
 
 def _alike(group: Sequence[RowTable], variance: bool) -> Part:
-    """Factors with the same latent indices (CP, also with one factor or none latent): Σ_r of products of moments."""
+    """Factors with the same latent indices (CP, also one factor or no latent index): Σ_r of products of moments."""
     tables = [(operand.at, *operand.flat()) for operand in group]
     width = tables[0][1].shape[1]
     uncertain = variance and any(operand.random for operand in group)
@@ -172,10 +197,18 @@ def _general(group: Sequence[RowTable], variance: bool) -> Part:
     """Any factors: the mean by one contraction, the variance by two for every set T of uncertain factors."""
     uncertain = [operand for operand in group if operand.random] if variance else []
 
+    # A factor with all latent indices, such as a core: of all T with it the sum is Σ Var Π (E² + Var) of the others.
+    every = {index for operand in group for index in operand.latent}
+    core = next((operand for operand in uncertain if set(operand.latent) == every), None)
+    others_uncertain = [operand for operand in uncertain if operand is not core]
+
     def part(lo: int, hi: int) -> tuple[Array, Array]:
         total = np.zeros(hi - lo)
         means = {operand: operand.block(operand.mean, lo, hi) for operand in group}
-        for T in _subsets(uncertain):
+        if core is not None:
+            squares = [o.block(o.mean**2 + o.variance, lo, hi) for o in group if o is not core]
+            total += network.contract([core.block(core.variance, lo, hi), *squares], (CELLS,))
+        for T in _subsets(others_uncertain):
             inside = {CELLS, *(index for operand in T for index in operand.latent)}
             others = [block for operand, block in means.items() if operand not in T]
             kept = tuple(dict.fromkeys(index for block in others for index in block.indices if index in inside))
@@ -193,7 +226,7 @@ def _subsets(of: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
 
 
 def _covariance(first: RateTerm, second: RateTerm) -> Array:
-    """Cov of two terms, (n,), over sets T ≠ ∅ of the uncertain rows that both have:
+    """Cov of two terms, (n,), over sets T ≠ ∅ of the uncertain rows in both:
 
     V V' Σ_T Σ_positions(T) Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α of the one) · (the same of the other).
     """
@@ -208,12 +241,12 @@ def _covariance(first: RateTerm, second: RateTerm) -> Array:
                 blocks += [_named(o.block(o.mean, lo, hi), names, side) for o in term.operands if o not in inside]
             total[lo:hi] += network.contract(blocks, (CELLS,))
 
-    in_pieces(work, first.count, WIDE // max(first.width, second.width))
+    in_pieces(work, first.count, MAX_INTERMEDIATE_DOUBLES // max(first.width, second.width))
     return first.exposed(second.exposed(total, 0, len(total)), 0, len(total))
 
 
 def _united(T: Iterable[tuple[RowTable, RowTable]]) -> dict[Hashable, Hashable]:
-    """Names for latent indices, each (side, index), of two terms: one where they stand at one place of a row in T."""
+    """Names for latent indices, each (side, index), of two terms: one name for those at one position of a row in T."""
     names: dict[Hashable, Hashable] = {}
     for own, other in T:
         for i, j in zip(own.latent, other.latent):
@@ -223,5 +256,5 @@ def _united(T: Iterable[tuple[RowTable, RowTable]]) -> dict[Hashable, Hashable]:
 
 
 def _named(block: RowBlock, names: Mapping[Hashable, Hashable], side: int) -> RowBlock:
-    """A block of one of two terms: an index has a name of its own in each, but for those that are one."""
+    """A block of one of two terms, with the names of `_united` and names of its own for other indices."""
     return RowBlock(tuple(i if i == CELLS else names.get((side, i), (side, i)) for i in block.indices), block.values)

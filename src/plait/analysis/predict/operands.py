@@ -1,4 +1,4 @@
-"""An equation as prediction reads it: terms, the factors of each as tables of rows, and which row each cell takes."""
+"""Operands of predictions: the terms of an equation, their factors as tables of rows, and the row of each cell."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +24,9 @@ from plait.storage.fitted import Fitted
 class RowTable:
     """One factor of a term at some cells.
 
-    source: the factor and its visible indices; operands of one source take the same row at every cell, others never.
-    at (n,): the row of the table that each cell takes. latent: names of the axes behind it. mean, scale (m, *latent):
-    E and D of the rows. The variance is E·D and the concentration E/D; where D = 0 the entry is a point.
+    `source`: the factor and its visible indices; operands of one source take the same row at every cell, others never.
+    `at` (n,): row of the table for each cell. `latent`: names of the other axes. `mean`, `scale` (m, *latent): E and D
+    of the rows. The variance is E·D and the concentration E/D; an entry with D = 0 is a point.
     """
 
     source: str
@@ -47,7 +47,7 @@ class RowTable:
 
     @property
     def width(self) -> int:
-        """How many entries a row has."""
+        """Number of entries of a row."""
         return math.prod(self.mean.shape[1:])
 
     @cached_property
@@ -56,12 +56,18 @@ class RowTable:
         return bool(self.scale.any())
 
     def block(self, table: Array, lo: int, hi: int) -> RowBlock:
-        """The rows of a table like the mean that cells lo … hi − 1 take; one for all of them without `CELLS`."""
+        """Rows of a table like the mean for cells lo … hi − 1; one for all of them without `CELLS`."""
         return RowBlock(self.latent, table[0]) if self.alone else RowBlock((CELLS, *self.latent), table[self.at[lo:hi]])
 
     def at_cells(self, cells: Rows) -> "RowTable":
-        """The same at some of the cells."""
         return replace(self, at=self.at[cells])
+
+    def settled(self) -> "RowTable":
+        """The same with that row alone which all cells take, if they do."""
+        if self.alone or not len(self.at) or (self.at != self.at[0]).any():
+            return self
+        one = self.at[:1]
+        return replace(self, at=np.zeros(len(self.at), np.int64), mean=self.mean[one], scale=self.scale[one])
 
     def summed_over(self, latent: str) -> "RowTable":
         """Without a latent index that no other factor has: means and variances add up."""
@@ -72,14 +78,13 @@ class RowTable:
         return replace(self, latent=left, mean=mean, scale=scale)
 
     def ordered(self, latent: Sequence[str]) -> "RowTable":
-        """The same with its latent indices in another order."""
         if tuple(latent) == self.latent:
             return self
         back = [0, *(self.latent.index(index) + 1 for index in latent)]
         return replace(self, latent=tuple(latent), mean=self.mean.transpose(back), scale=self.scale.transpose(back))
 
     def flat(self) -> tuple[Array, Array]:
-        """mean and scale as (m, columns), contiguous and read-only: kernels are compiled for that one kind."""
+        """`mean` and `scale` as (m, n_columns), contiguous and read-only, as kernels expect."""
         shape = (len(self.mean), self.width)
         flat = [np.ascontiguousarray(array.reshape(shape), np.float64).view() for array in (self.mean, self.scale)]
         for array in flat:
@@ -89,22 +94,18 @@ class RowTable:
 
 @dataclass(frozen=True, eq=False)
 class RateTerm:
-    """A product of an equation's sum at n cells: its factors, and V (n,), None where it is 1.
-
-    A term of given factors only has no operands.
-    """
+    """One term of an equation at n cells: its factors, and V (n,), None for 1. A term of given factors has none."""
 
     operands: Sequence[RowTable]
     exposure: Array | None = None
 
     @property
     def count(self) -> int:
-        """n."""
         return len(self.operands[0].at) if self.exposure is None else len(self.exposure)
 
     @property
     def width(self) -> int:
-        """How many settings its latent indices have."""
+        """Number of settings of its latent indices."""
         return math.prod({i: size for o in self.operands for i, size in zip(o.latent, o.mean.shape[1:])}.values())
 
     @property
@@ -114,13 +115,16 @@ class RateTerm:
 
     @property
     def sources(self) -> frozenset[str]:
-        """What is uncertain in it."""
+        """Sources of the uncertain factors."""
         return frozenset(operand.source for operand in self.operands if operand.random)
 
     def at_cells(self, cells: Rows) -> "RateTerm":
-        """The same at some of the cells."""
         exposure = None if self.exposure is None else self.exposure[cells]
         return RateTerm([operand.at_cells(cells) for operand in self.operands], exposure)
+
+    def settled(self) -> "RateTerm":
+        """The same with rows alone that all cells take: contractions with them are products of matrices."""
+        return RateTerm([operand.settled() for operand in self.operands], self.exposure)
 
     def exposed(self, values: Array, lo: int, hi: int) -> Array:
         """V · values (n or 1, …) at cells lo … hi − 1."""
@@ -130,10 +134,10 @@ class RateTerm:
 
 
 def terms(fit: Fitted, relation: str, rows: Rows, running: str | None = None) -> list[RateTerm]:
-    """The terms of a relation at cells given by row numbers (n, order); −1 takes the prior.
+    """Terms of a relation at cells given by row numbers (n, order); −1 takes the prior.
 
-    running: an index that is treated like a latent one, so that operands have an axis for all its entities; then there
-    is no exposure. Cells at which rows of a factor meet are not to be mixed with others: `apart`.
+    `running`: an index treated as latent, so operands have an axis for all its entities; there is no exposure then.
+    Cells at which rows of a factor meet must not be mixed with others: use `apart`.
     """
     equation = fit.model.equation(relation)
     places = {index: place for place, index in enumerate(equation.indices) if index != running}
@@ -146,16 +150,17 @@ def terms(fit: Fitted, relation: str, rows: Rows, running: str | None = None) ->
 
 
 def coupled(parts: Sequence[RateTerm]) -> list[list[RateTerm]]:
-    """Terms that uncertain rows connect; the groups are independent of each other."""
+    """Groups of terms connected by uncertain rows; the groups are independent."""
     return [[parts[n] for n in group] for group in network.groups([tuple(term.sources) for term in parts])]
 
 
 def apart(
     fit: Fitted, relation: str, rows: Rows, ask: Callable[[Rows], Sequence[NDArray[Any]]]
 ) -> Sequence[NDArray[Any]]:
-    """What `ask` says of cells (n, order), arrays (n,): those at which the same rows of factors meet at a time.
+    """Results of `ask` for cells (n, order), arrays (n,), called separately for cells at which the same rows of factors
+    meet.
 
-    In A[i, r] B[j, r] + A[j, r] B[i, r] the terms are independent of each other but where i and j are one entity.
+    In A[i, r] B[j, r] + A[j, r] B[i, r] the terms are independent except where i and j are one entity.
     """
     pairs = meetings(fit, relation)
     if not pairs or not len(rows):
@@ -170,9 +175,9 @@ def apart(
 
 
 def meetings(fit: Fitted, relation: str) -> list[tuple[int, int]]:
-    """Places of two indices by which a factor takes rows in different terms; cells may have one entity at both.
+    """Positions of two indices by which a factor takes rows in different terms: cells may have one entity at both.
 
-    Those by which it takes two rows in one term are not among them: no cell has one entity there.
+    Pairs within one term are not included: no cell has one entity there.
     """
     equation = fit.model.equation(relation)
     uses: dict[str, set[tuple[str, ...]]] = {}
@@ -191,12 +196,12 @@ def meetings(fit: Fitted, relation: str) -> list[tuple[int, int]]:
 
 
 def _meet(rows: Rows, i: int, j: int) -> NDArray[np.bool_]:
-    """Where two indices have one entity; two unknown names are two entities."""
+    """Cells with one entity at two indices; unknown names are different entities."""
     return np.asarray((rows[:, i] == rows[:, j]) & (rows[:, i] >= 0))
 
 
 def _same(fit: Fitted, relation: str, rows: Rows) -> dict[str, str]:
-    """One name for all indices that have one entity at each of the cells."""
+    """One name for all indices with the same entity at each of the cells."""
     indices = fit.model.equation(relation).indices
     same = {index: index for index in indices}
     for i, j in meetings(fit, relation):
@@ -207,7 +212,7 @@ def _same(fit: Fitted, relation: str, rows: Rows) -> dict[str, str]:
 
 
 def exposure(fit: Fitted, relation: str, term: int, rows: Rows) -> Array | None:
-    """V of a term at cells given by row numbers, (n,); None where it has no exposure."""
+    """V of a term at cells given by row numbers, (n,); None without an exposure."""
     weights = fit.exposures.of(relation, term)
     if weights is None:
         return None
@@ -224,16 +229,16 @@ def _check_unknown(weights: Weights, relation: str, unknown: NDArray[np.bool_]) 
         if index in needed and unknown[:, place].any():
             row = int(np.argmax(unknown[:, place]))
             raise DataError(
-                f"the name is unknown, and {relation} has an exposure that depends on {index}.",
+                f"the name is unknown, but {relation} has an exposure over {index}.",
                 location=TableLocation("cells", index, (row,)),
-                hint=f"Fit again with {declaring(index)}, and its exposure.",
+                hint=f"Fit again with {declaring(index)} and with its exposure.",
             )
 
 
 def _operand(
     fit: Fitted, places: Mapping[str, int], names: Mapping[str, str], occurrence: Occurrence, rows: Rows
 ) -> RowTable:
-    """A factor's rows at cells; names: what indices are called in its source."""
+    """Rows of a factor at cells; `names`: of indices in its source."""
     posterior = fit.factors[occurrence.factor]
     visible = [n for n, index in enumerate(occurrence.indices) if index in places]
     order = [*visible, *(n for n in range(len(occurrence.indices)) if n not in visible)]
@@ -252,9 +257,9 @@ def _operand(
 def _pair_operand(
     fit: Fitted, source: str, pairs: Pairs, places: Mapping[str, int], occurrence: Occurrence, rows: Rows
 ) -> RowTable:
-    """The same of a factor over pairs, whose arrays have rows in place of the visible axes.
+    """Rows of a factor over pairs, whose arrays have pairs in place of the visible axes.
 
-    A pair with an unknown name has the row that the others of its first entity share, or that of the prior.
+    A pair with an unknown name has the shared row of its first entity, or that of the prior.
     """
     posterior = fit.factors[occurrence.factor]
     here = dict(zip(pairs.indices, occurrence.indices))
@@ -268,7 +273,7 @@ def _pair_operand(
     at = pairs.find([np.where(unknown & (column < 0), 0, column) for column in columns])
     at = np.where(unknown, len(pairs) + np.maximum(columns[0], 0), at)
     tables = [posterior.mean, posterior.scale]
-    if len(posterior.mean) > len(rows):  # few cells: gathering them is cheaper than looking at all rows
+    if len(posterior.mean) > len(rows):  # for few cells gathering is cheaper
         tables, at = [table[at] for table in tables], np.arange(len(rows))
     lost = columns[0] < 0
     if lost.any():
@@ -304,7 +309,7 @@ def _along_pairs(
 def _rows(
     fit: Fitted, factor: str, order: Sequence[int], picked: Rows, arrays: Sequence[Array]
 ) -> tuple[Rows, list[Array]]:
-    """Each cell's place in tables, and tables of a factor's rows: of mean and scale, the visible axes first."""
+    """Position of each cell in the tables, and the tables of a factor's mean and scale, visible axes first."""
     unknown = np.asarray((picked < 0).any(axis=1))
     if not unknown.any():
         return _tables(picked, arrays)
@@ -316,19 +321,19 @@ def _rows(
 
 
 def _tables(picked: Rows, arrays: Sequence[Array]) -> tuple[Rows, list[Array]]:
-    """Rows of arrays (visible axes first) in one table, and each cell's place in it: all of them, or those needed."""
+    """Rows of arrays (visible axes first) in one table, all or the needed ones, and each cell's position in it."""
     count = picked.shape[1]
     shape = arrays[0].shape
-    if np.prod(shape[:count], dtype=float) > len(picked):  # few cells: gathering them is cheaper than a copy
+    if np.prod(shape[:count], dtype=float) > len(picked):  # for few cells gathering is cheaper
         return np.arange(len(picked)), [array[tuple(picked.T)] for array in arrays]
     at = np.array(np.ravel_multi_index(tuple(picked.T), shape[:count]), np.int64)
     return at, [array.reshape(-1, *shape[count:]) for array in arrays]
 
 
 def _prior(fit: Fitted, name: str, order: Sequence[int]) -> tuple[Array, Array]:
-    """Mean B and scale B/A of a factor's prior, axes in an order, of length 1 where the prior is tied."""
+    """Mean B and scale B/A of a factor's prior, with axes in an order, of length 1 where tied."""
     if name not in fit.prior:
-        why, hint = f"with {name} given, which has no prior", f"Give {name} a row for the entity"
+        why, hint = f"with the fixed factor {name}, which has no prior", f"Give {name} a row for the entity"
         if fit.method == "em":
             why, hint = "by EM, which has no prior", 'Fit with `method="vb"`'
         raise ParameterError(
@@ -341,7 +346,7 @@ def _prior(fit: Fitted, name: str, order: Sequence[int]) -> tuple[Array, Array]:
 
 
 def _averaged(prior: Array, patterns: Rows, shape: tuple[int, ...]) -> Array:
-    """Rows of a prior (visible axes first) for some row numbers; −1 takes the average over the entities of its axis."""
+    """Rows of a prior (visible axes first) for row numbers; −1 takes the average over the axis."""
     count = patterns.shape[1]
     result = np.empty((len(patterns), *shape[count:]))
     for mask in np.unique(patterns < 0, axis=0):

@@ -1,24 +1,23 @@
-"""The predictive distribution of a cell: probability of a link, and the table of a prediction.
+"""Predictive distribution of a cell: probability of a link, mean, standard deviation and interval.
 
 The rate has mean m and variance v. By matched moments it is a Gamma, the count a negative binomial, and
 
     P(x > 0) ≈ 1 − (1 + v/m)^(−m²/v)          (v = 0: 1 − e^−m).
 
-How far off is that? The rate is a sum of products of Gammas, whose tail is heavier than that of one Gamma with the same
-moments, so the closed form is too low: in 200,000 random CP cells (1–5 factors, ranks 1–20, concentrations from 0.05,
-means 0.01–30; the exact value by the quadrature of `cp_distribution` with a finer step) it was above by 0.0002 at
-most, which may be the quadrature's, and below by up to 0.99. That it is a lower bound was seen, not proved; that 1
-− e^−m is never too low is Jensen's inequality. The distance between the two is taken as the largest error; where it
-exceeds TOLERANCE, P(x = 0) is computed from the whole distribution: exactly where the components are independent
-(`cp_distribution`), by shared draws elsewhere (`monte_carlo`). Intervals are in `intervals`; an ensemble is the
-`mixture` of its members.
+The rate is a sum of products of Gammas, whose tail is heavier than that of one Gamma with the same moments, so the
+closed form is too low: in 200,000 random CP cells (1–5 factors, ranks 1–20, concentrations from 0.05, means 0.01–30;
+exact values by the quadrature of `cp_distribution` with a finer step) it was above by at most 0.0002, which may be an
+error of the quadrature, and below by up to 0.99. That it is a lower bound is observed, not proved; that 1 − e^−m is an
+upper bound is Jensen's inequality. The distance between the two is taken as the largest error. Where it exceeds
+TOLERANCE, P(x = 0) is computed from the whole distribution: exactly where components are independent
+(`cp_distribution`), by quasi-Monte Carlo elsewhere (`monte_carlo`).
 """
 
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,25 +35,24 @@ from plait.tuning import TUNING
 
 COLUMNS = ("mean", "sd", "probability", "lower", "upper")
 TOLERANCE = 0.008  # of a probability
-PIECE = 1 << 13  # cells that a thread takes at a time
+CHUNK_CELLS = 1 << 13  # that a thread takes at a time
 
 
 def names(fit: Fitted, relation: str) -> tuple[str, ...]:
-    """The columns of a prediction in order; where the mean is not the rate, the rate is one of them."""
+    """Columns of a prediction in order; includes the rate where the mean is not the rate."""
     return fit.likelihood[relation].columns
 
 
 def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Columns of a prediction at cells given by row numbers (n, order), by name, each (n,); all if none are named.
+    """Columns of a prediction at cells given by row numbers (n, order), by name, each (n,); all by default.
 
-    probability: P(x > 0). mean: E[x] = μ₁ E[λ], μ₁ being what an event adds on average (Poisson: 1). rate: E[λ]. sd: of
-    μ₁ λ, which is how uncertain the mean is; lower and upper are quantiles 0.05 and 0.95 of the value x, whole numbers
-    where values are. Under Bernoulli the mean is the probability E[1 − e^−λ]; sd, lower and upper are those of 1 −
-    e^−λ. `variance`, that of the rate, comes only if it is asked for. Of an ensemble all are those of the mixture of
-    its members.
+    probability: P(x > 0). mean: E[x] = μ₁ E[λ], with μ₁ the mean of one event (Poisson: 1). rate: E[λ]. sd: of μ₁ λ,
+    the uncertainty of the mean; lower and upper are the quantiles 0.05 and 0.95 of the value x, integers where values
+    are. Under Bernoulli the mean is the probability E[1 − e^−λ]; sd, lower and upper are those of 1 − e^−λ. `variance`
+    of the rate is computed only on request. For an ensemble all are those of the mixture.
     """
     wanted = names(fit, relation) if wanted is None else wanted
-    rows = fit.known[relation].canonical(rows)  # to the last bit the same, in whichever way a cell is written
+    rows = fit.known[relation].canonical(rows)  # bitwise identical in all orientations of a cell
 
     def ask(rows: Rows) -> list[NDArray[Any]]:
         return list(_block(fit, relation, rows, wanted).values())
@@ -92,7 +90,7 @@ def _block(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str]) -> dic
 
 
 def neg_log_p_zero(fit: Fitted, relation: str, rows: Rows) -> Array:
-    """−log P(x = 0) at cells given by row numbers (n, order), (n,): exact where a probability is nearly 1, too."""
+    """−log P(x = 0) at cells given by row numbers (n, order), (n,); precise for probabilities near 1, too."""
     rows = fit.known[relation].canonical(rows)
 
     def ask(member: Fitted, rows: Rows) -> list[Array]:
@@ -108,13 +106,13 @@ def neg_log_p_zero(fit: Fitted, relation: str, rows: Rows) -> Array:
 
 
 def score(fit: Fitted, relation: str, rows: Rows, by: str = "mean") -> Array:
-    """What cells given by row numbers (n, order) are ranked by, (n,): a column of a prediction, or the mean `rate`."""
+    """Ranking score of cells given by row numbers (n, order), (n,): a column of a prediction, or the mean `rate`."""
     check_score(by)
     return np.asarray(columns(fit, relation, rows, (by,))[by], np.float64)
 
 
 def probability_bounds(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
-    """Bounds (n,) between which the column `probability` lies at cells, equal where it costs no more than they do."""
+    """Bounds (n,) of the column `probability` at cells, equal where it is as cheap as they are."""
     low, high = np.empty(len(rows)), np.empty(len(rows))
     for at in range(0, len(rows), TUNING.predict_cells):
         part = slice(at, at + TUNING.predict_cells)
@@ -124,7 +122,7 @@ def probability_bounds(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, A
 
 
 def _bounds(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
-    """The same of one member, for fewer cells."""
+    """The same for one member and fewer cells."""
     mean, variance = moments(fit, relation, rows)
     miss, doubtful = _closed_form(mean, variance)
     low = -np.expm1(-miss)
@@ -136,15 +134,15 @@ def check_score(by: str) -> None:
     known = (*COLUMNS, "rate")
     if by not in known:
         raise ParameterError(
-            f"`score` names a column of a prediction, got {by!r}.",
-            hint=f"{suggestion(by, known)}It is one of {', '.join(known)}.",
+            f"`score` must be one of {', '.join(map(repr, known))}, got {by!r}.",
+            hint=suggestion(by, known).strip() or "Choose one of these.",
         )
 
 
 def predict(fit: Fitted, relation: str, cells: Any, *, handle_unknown: str = "error", new_entities: Any = None) -> Any:
-    """The table `cells` with the columns of a prediction behind its own; the same kind of table (of a dict: polars).
+    """The table `cells` with the columns of a prediction after its own, in the same library (for a dict: polars).
 
-    new: rows of guests, by relation.
+    `new_entities`: rows of entities that are folded in for this call, by relation.
     """
     if new_entities is not None:
         cells = as_frame(cells, TableLocation("cells")).to_native()
@@ -153,7 +151,7 @@ def predict(fit: Fitted, relation: str, cells: Any, *, handle_unknown: str = "er
     for name in names(fit, relation):
         if name in frame.columns:
             raise DataError(
-                f"there is a column {name!r} already, and a prediction adds one of that name.",
+                f"the table already has a column {name!r}, which is also a column of predictions.",
                 location=TableLocation("cells"),
                 hint="Rename or drop it first.",
             )
@@ -166,7 +164,7 @@ def predict(fit: Fitted, relation: str, cells: Any, *, handle_unknown: str = "er
 
 
 def _with_transient(fit: Fitted, relation: str, cells: Any, new: Any) -> Fitted:
-    """The fit with guests that the cells ask for."""
+    """The fit with the new entities that occur in the cells."""
     from plait.incremental.fold_in import with_transient
 
     frame = as_frame(cells, TableLocation("cells"))
@@ -185,24 +183,29 @@ def _misses(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array
 
 
 def _closed_form(mean: Array, variance: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """−log P(x = 0) by matched moments, (n,), and where it may be too far off."""
+    """−log P(x = 0) by matched moments, (n,), and where its error may be too large."""
     miss, doubtful = np.empty(len(mean)), np.empty(len(mean), np.bool_)
 
     def work(lo: int, hi: int) -> None:
         closed_form(mean[lo:hi], variance[lo:hi], TOLERANCE, miss[lo:hi], doubtful[lo:hi])
 
-    in_pieces(work, len(mean), PIECE)
+    in_pieces(work, len(mean), CHUNK_CELLS)
     return miss, doubtful
 
 
+def closed_misses(mean: Array, variance: Array) -> Array:
+    """−log P(x = 0) by matched moments, (n,)."""
+    return _closed_form(mean, variance)[0]
+
+
 def _by_size(chosen: NDArray[np.bool_], mean: Array, variance: Array) -> tuple[Rows, Rows]:
-    """Chosen cells for which the quadrature of `products` is good, and others."""
-    large = (mean > cp_distribution.MOST_MEAN) | (variance > cp_distribution.MOST_SPREAD * mean)
+    """Chosen cells for which the quadrature of `cp_distribution` is accurate, and others."""
+    large = (mean > cp_distribution.MAX_MEAN) | (variance > cp_distribution.MAX_SPREAD * mean)
     return np.flatnonzero(chosen & ~large), np.flatnonzero(chosen & large)
 
 
 def _whole_misses(parts: Sequence[RateTerm], large: bool) -> Array:
-    """−log P(x = 0) from the whole distribution, (n,): the sum over what is independent."""
+    """−log P(x = 0) from the whole distribution, (n,): the sum over independent groups."""
     alone, others = cp_distribution.split(parts)
     miss = np.zeros(parts[0].count)
     if alone:

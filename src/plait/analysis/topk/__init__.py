@@ -1,1 +1,1 @@
-"""The most probable links of a relation, by branch and bound: exact, though most cells are never looked at."""
+"""Exact top-k search for the most probable links of a relation, by branch and bound."""

@@ -1,9 +1,8 @@
-"""The best cells of every entity where each has few: the rates of many entities' cells at once, block by block.
+"""Top-k cells of many entities at once, where each has few cells.
 
-A block is some of the combinations asked for and all cells of each, (queries, cells). Its rates are one product of
-matrices; what may not be proposed is struck out; and the best of each line are found by a partition. Ranked by a
-probability, cells are scored best first, and only while 1 − e^−rate, which no probability exceeds, is above the k-th
-best score of their line. Nothing larger than a block is held.
+A batch has several queries and all cells of each, (n_queries, n_cells). Its rates are one matrix product; excluded
+cells are set to −∞, and the best of each row are found by partition. When ranked by a probability, cells are scored
+best first while 1 − e^−rate, an upper bound, is above the k-th best score of their row. Memory is bounded by one batch.
 """
 
 import math
@@ -14,10 +13,11 @@ import numpy as np
 import opt_einsum
 from numpy.typing import NDArray
 
-from plait._typing import Array, Rows
+from plait._typing import AnyArray, Array, Rows
 from plait.analysis.topk.contraction import Axis, ContractionPart, Product, free_axes, parts_of, simplified
 from plait.analysis.topk.exposure_regions import chosen, exposures_of
 from plait.analysis.topk.heap import TIE
+from plait.data.observation.structural_zeros import DiagonalSlices
 from plait.data.observation.weights import Weights, along
 from plait.data.sparse.parallel import in_pieces
 from plait.model.model import Equation
@@ -28,15 +28,15 @@ from plait.tuning import TUNING
 Score = Callable[[Rows], Array]
 Ranges = tuple[range, ...]
 
-WIDE = 1 << 23  # doubles of an intermediate of the contraction
-PIECE = 1 << 17  # cells that a thread partitions at a time
+MAX_INTERMEDIATE_DOUBLES = 1 << 23  # of the contraction
+CHUNK_CELLS = 1 << 17  # that a thread partitions at a time
 
 
 class Blocks:
-    """All cells of a relation as queries × cells: the rows of some axes (places) by those of the others.
+    """All cells of a relation as (n_queries, n_cells): rows of the axes at `places` by those of the others.
 
-    refused: cells, pairs or slices that may not be proposed, as coordinates (n, k) by k places. again: which cells
-    (m, order) are another writing of one that comes before, the same for all queries.
+    `refused`: excluded cells, pairs or slices, as coordinates (n, k) by k places; `diagonals`: excluded slices of
+    diagonals. `again`: which cells (m, order) are another orientation of an earlier one, the same for all queries.
     """
 
     def __init__(
@@ -46,38 +46,39 @@ class Blocks:
         axes: Sequence[Axis],
         places: Sequence[int],
         refused: Sequence[tuple[Sequence[int], NDArray[np.integer]]],
+        diagonals: Sequence[DiagonalSlices] = (),
         again: Callable[[Rows], NDArray[np.bool_]] | None = None,
     ):
         self.fit, self.equation, self.axes, self.places = fit, equation, list(axes), list(places)
         self.others = [n for n in range(len(axes)) if n not in places]
         self.weights = exposures_of(fit, equation)
-        self.refused = [_Refused.of(over, coords, self.axes, self.places[0]) for over, coords in refused]
+        self.refused: list[_Refused | _RefusedDiagonal] = [
+            *(_Refused.of(over, coords, self.axes, self.places[0]) for over, coords in refused),
+            *(_RefusedDiagonal.of(slices, self.axes) for slices in diagonals),
+        ]
         self.cells = math.prod(len(self.axes[n]) for n in self.others)
         self.at_once = self._at_once() if self.cells <= TUNING.all_cells else 0
         self.again = np.flatnonzero(again(self._first_line())) if again is not None and self.at_once else None
 
-    def best(self, k: int, score: Score | None) -> tuple[Rows, Array]:
-        """The k best cells (m, order) of every query, and what they are ranked by; queries in order."""
-        rows, values = [np.zeros((0, len(self.axes)), np.int64)], [np.zeros(0)]
+    def best(self, k: int, score: Score | None) -> Iterator[tuple[int, Rows, Array]]:
+        """Batches of queries in order: their number, the k best cells (m, order) of each query, and their scores."""
         for ranges in _ranges([len(self.axes[place]) for place in self.places], self.at_once):
             rates = self._rates(ranges)
             lines, columns, found = _by_rate(rates, k) if score is None else self._by_score(ranges, rates, k, score)
-            rows.append(self._rows(ranges, lines, columns))
-            values.append(found)
-        return np.concatenate(rows), np.concatenate(values)
+            yield len(rates), self._rows(ranges, lines, columns), found
 
     def _at_once(self) -> int:
-        """How many queries make a block; 0 where not even one can be contracted in little memory."""
+        """Number of queries per batch; 0 where the memory does not suffice for one."""
         lengths = [len(self.axes[place]) for place in self.places]
         some = max(1, TUNING.block_cells // self.cells)
         while some:
-            if max(map(_widest, self._terms(self._within(next(_ranges(lengths, some)))))) <= WIDE:
+            if max(map(_widest, self._terms(self._within(next(_ranges(lengths, some)))))) <= MAX_INTERMEDIATE_DOUBLES:
                 return some
             some //= 2
         return 0
 
     def _within(self, ranges: Ranges) -> list[Axis]:
-        """The axes with the rows of a block."""
+        """The axes with the rows of a batch."""
         axes = list(self.axes)
         for place, some in zip(self.places, ranges):
             if len(some) < len(axes[place]):
@@ -85,7 +86,7 @@ class Blocks:
         return axes
 
     def _terms(self, axes: Sequence[Axis]) -> list[Product]:
-        """The factors of each term, contracted as far as that is free, and ones for axes that none of them has."""
+        """Factors of each term, contracted where that is free, and ones for axes that none of them has."""
         found = [simplified(parts_of(self.fit, self.equation, term, axes)) for term in self.equation.terms]
         shape = [len(axis) for axis in free_axes(axes)]
         there = [{n for part in parts for n in part.axes} for parts in found]
@@ -93,7 +94,7 @@ class Blocks:
         return [(*parts, *(one for one in ones if one.axes[0] not in has)) for parts, has in zip(found, there)]
 
     def _rates(self, ranges: Ranges) -> Array:
-        """The rates of a block (queries, cells); −∞ at cells that may not be proposed."""
+        """Rates of a batch (n_queries, n_cells); −∞ at excluded cells."""
         axes = self._within(ranges)
         free, lengths = free_axes(axes), [len(axis) for axis in axes]
         rates, exposed = np.zeros([len(axis) for axis in free]), np.zeros([len(axis) for axis in free], bool)
@@ -112,11 +113,11 @@ class Blocks:
         return lines
 
     def _first_line(self) -> Rows:
-        """The row numbers (cells, order) of all cells of the first query."""
+        """Row numbers (n_cells, order) of all cells of the first query."""
         return self._rows((range(1),) * len(self.places), np.zeros(self.cells, np.int64), np.arange(self.cells))
 
     def _rows(self, ranges: Ranges, lines: Rows, columns: Rows) -> Rows:
-        """The row numbers (m, order) of cells of a block."""
+        """Row numbers (m, order) of cells of a batch."""
         rows = np.empty((len(lines), len(self.axes)), np.int64)
         for n, at, some in zip(self.places, np.unravel_index(lines, [len(some) for some in ranges]), ranges):
             rows[:, n] = self.axes[n].rows[at + some.start, 0]
@@ -126,7 +127,7 @@ class Blocks:
         return rows
 
     def _by_score(self, ranges: Ranges, rates: Array, k: int, score: Score) -> tuple[Rows, Rows, Array]:
-        """The k best cells of each line by a score of at most 1 − e^−rate; rates are struck out on the way."""
+        """The k best cells of each row by a score of at most 1 − e^−rate; `rates` are overwritten."""
         lines, columns, scores = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
         floor = np.full(len(rates), -np.inf)
         active, some = np.arange(len(rates)), k
@@ -150,13 +151,13 @@ class Blocks:
 
 
 def _rank(lines: Rows) -> Rows:
-    """The number of each entry among those of its line; lines ascending."""
+    """Number of each entry within its row; `lines` ascending."""
     number = np.arange(len(lines))
     return number - np.searchsorted(lines, lines)
 
 
 def _by_rate(rates: Array, k: int) -> tuple[Rows, Rows, Array]:
-    """Line, column and value of the k largest of each line that are not −∞; line by line."""
+    """Row, column and value of the k largest of each row that are not −∞, row by row."""
     count, cells = rates.shape
     k = min(k, cells)
     columns = np.empty((count, k), np.int64)
@@ -164,7 +165,7 @@ def _by_rate(rates: Array, k: int) -> tuple[Rows, Rows, Array]:
     def work(lo: int, hi: int) -> None:
         columns[lo:hi] = np.argpartition(rates[lo:hi], cells - k, axis=1)[:, cells - k :]
 
-    in_pieces(work, count, max(1, PIECE // cells))
+    in_pieces(work, count, max(1, CHUNK_CELLS // cells))
     lines, values = np.repeat(np.arange(count), k), np.take_along_axis(rates, columns, axis=1).ravel()
     there = values > -np.inf
     return lines[there], columns.ravel()[there], values[there]
@@ -172,9 +173,9 @@ def _by_rate(rates: Array, k: int) -> tuple[Rows, Rows, Array]:
 
 @dataclass(frozen=True, eq=False)
 class _Refused:
-    """Cells, pairs or slices that may not be proposed: positions (n, k) along the axes at k places.
+    """Excluded cells, pairs or slices: positions (n, k) along the axes at k places.
 
-    Sorted by the axis along which blocks go on, if they have it (leading: its column), so that a block sees its own.
+    Sorted by the axis along which batches proceed, if they have it (`leading`: its column).
     """
 
     places: tuple[int, ...]
@@ -183,20 +184,14 @@ class _Refused:
 
     @classmethod
     def of(cls, places: Sequence[int], coords: NDArray[np.integer], axes: Sequence[Axis], first: int) -> "_Refused":
-        positions, inside = np.empty(coords.shape, np.int64), np.ones(len(coords), bool)
-        for column, place in enumerate(places):
-            rows = axes[place].rows[:, 0]  # ascending
-            at = np.minimum(np.searchsorted(rows, coords[:, column]), max(len(rows) - 1, 0))
-            positions[:, column] = at
-            inside &= rows[at] == coords[:, column] if len(rows) else False
-        positions = positions[inside]
+        positions = _positions(coords, [axes[place] for place in places])
         leading = list(places).index(first) if first in places else None
         if leading is not None:
             positions = positions[np.argsort(positions[:, leading], kind="stable")]
         return cls(tuple(places), positions, leading)
 
     def strike(self, rates: Array, places: Sequence[int], ranges: Ranges) -> None:
-        """Set what is refused to −∞ in an array over all axes, of which those at these places have ranges of rows."""
+        """Set excluded entries to −∞ in an array over all axes, of which those at these places have ranges of rows."""
         start, stop = dict(zip(places, (r.start for r in ranges))), dict(zip(places, (r.stop for r in ranges)))
         some = self.positions
         if self.leading is not None:
@@ -213,8 +208,48 @@ class _Refused:
         rates[tuple(at)] = -np.inf
 
 
+@dataclass(frozen=True, eq=False)
+class _RefusedDiagonal:
+    """Excluded slices of a diagonal: positions of the pair (n, 2), and of the slices (m, k)."""
+
+    slices: DiagonalSlices
+    pairs: Rows
+    coords: Rows
+
+    @classmethod
+    def of(cls, slices: DiagonalSlices, axes: Sequence[Axis]) -> "_RefusedDiagonal":
+        own = axes[slices.pair[0]].rows[:, 0]
+        pairs = _positions(np.stack([own, own], axis=1), [axes[place] for place in slices.pair])
+        return cls(slices, pairs, _positions(slices.coords, [axes[place] for place in slices.over]))
+
+    def strike(self, rates: Array, places: Sequence[int], ranges: Ranges) -> None:
+        inside, at = dict(zip(places, ranges)), [slice(None)] * rates.ndim
+        for over, positions, shape in (
+            (self.slices.pair, self.pairs, (-1, 1)),
+            (self.slices.over, self.coords, (1, -1)),
+        ):
+            some = np.ones(len(positions), bool)
+            for place, column in zip(over, positions.T):
+                own = inside.get(place, range(rates.shape[place]))
+                some &= (column >= own.start) & (column < own.stop)
+            for place, column in zip(over, positions[some].T):
+                at[place] = (column - inside.get(place, range(1)).start).reshape(shape)
+        rates[tuple(at)] = -np.inf
+
+
+def _positions(coords: AnyArray, axes: Sequence[Axis]) -> Rows:
+    """Positions of coordinates (n, k) along k axes, of those that are there."""
+    positions, inside = np.empty(coords.shape, np.int64), np.ones(len(coords), bool)
+    for column, axis in enumerate(axes):
+        rows = axis.rows[:, 0]  # ascending
+        at = np.minimum(np.searchsorted(rows, coords[:, column]), max(len(rows) - 1, 0))
+        positions[:, column] = at
+        inside &= rows[at] == coords[:, column] if len(rows) else False
+    return positions[inside]
+
+
 def _ranges(lengths: Sequence[int], most: int) -> Iterator[Ranges]:
-    """All combinations of rows of axes of these lengths, in order, as boxes of at most `most` (or one) of them."""
+    """All combinations of rows of axes of these lengths, in order, as boxes of at most max(most, 1) of them."""
     if not lengths:
         yield ()
         return
@@ -230,13 +265,13 @@ def _ranges(lengths: Sequence[int], most: int) -> Iterator[Ranges]:
 
 
 def _dense(weights: Weights, axes: Sequence[Axis]) -> Array:
-    """The weights of the rows of all axes as an array over the free ones."""
+    """Weights of the rows of all axes, as an array over the free ones."""
     here = chosen(weights, axes)
     return along(here, here.indices)
 
 
 def _widest(parts: Sequence[ContractionPart]) -> int:
-    """The doubles of the widest array that a contraction to all axes makes."""
+    """Doubles of the widest intermediate of a contraction to all axes."""
     blocks = [part.block for part in parts]
     text = subscripts([b.indices for b in blocks], [label for label in sizes_of(blocks) if isinstance(label, int)])
     shapes = [block.values.shape for block in blocks]

@@ -1,22 +1,19 @@
-"""Boxes of a form whose rate is Σ_s Π_f rows_f[n_f, s]: CP, and everything that contracts to it. Compiled and threaded.
+"""Bounds and scores of boxes of cells, for branch and bound.
 
-A box has two bounds. The sum at componentwise maxima is sharp where rows are sparse or alike. Hölder's inequality,
+Rows of an axis are ordered so that neighbours are alike, and form a tree: level 0 are the rows, a block of level l + 1
+is `tree_fan_out` consecutive blocks of level l, and the last level has one block. Each block has the componentwise
+maxima of its rows.
+
+For rates Σ_s Π_f rows_f[n_f, s] (CP, and everything that contracts to it; `RowBoxes`, compiled and threaded) a box has
+two bounds. The sum at componentwise maxima is sharp where rows are sparse or alike. Hölder's inequality,
 
     Σ_s Π_f x_fs ≤ Π_f (Σ_s x_fs^F)^(1/F),
 
-is sharp where rows are dense and differ mainly in size. The smaller of the two holds.
+is sharp where rows are dense and differ mainly in size. The smaller of the two is used. `GeneralBoxes` bounds any other
+equation by contractions of maxima, term by term, for many boxes at a time.
 
-The rows of an axis in an order in which neighbours are alike, and blocks of them with their maxima.
-
-Level 0 are the rows; a block of level l + 1 is `tree_fan_out` consecutive blocks of level l. The last level
-has one block.
-
-Kernels of `plait.analysis.topk.boxes`: Σ_s Π_f maxima[block of axis f, s] for many boxes, one range of boxes a call.
-
-All levels of all axes are rows of one array; `first` says where the level of each axis begins in it. `sizes` are norms
-of the same rows: by Hölder's inequality their product over the axes bounds the sum as well.
-
-Boxes of any form: bounds and scores by contractions of the parts' maxima, term by term, many boxes at a time.
+In kernels all levels of all axes are rows of one array; `first` is the first row of the level of each axis. `sizes` are
+the norms of these rows.
 """
 
 import math
@@ -37,7 +34,7 @@ from plait.tuning import TUNING
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """order (n,): the row at each place. counts: blocks of each level, from the rows up to 1."""
+    """`order` (n,): the row at each position. `counts`: number of blocks of each level, down to 1."""
 
     order: Rows
     counts: tuple[int, ...]
@@ -45,9 +42,8 @@ class Tree:
 
     @classmethod
     def of(cls, contributions: Array) -> "Tree":
-        """Rows with the same largest component together, the largest first; contributions (n, columns).
-
-        Equal rows stay in the order of their numbers.
+        """Sort rows by their largest component, then by its size, descending; contributions (n, n_columns). Ties keep
+        their order.
         """
         total = contributions.sum(axis=1)
         order = np.lexsort((-total, contributions.argmax(axis=1)))
@@ -66,7 +62,6 @@ class Tree:
 
 
 def block_maxima(array: Array, axis: int, fan: int) -> Array:
-    """Maxima over blocks of `fan` along an axis."""
     return np.asarray(np.maximum.reduceat(array, np.arange(0, array.shape[axis], fan), axis=axis))
 
 
@@ -79,7 +74,7 @@ def levels_of(rows: Array, tree: Tree) -> list[Array]:
 
 
 def start_of(trees: Sequence[Tree]) -> tuple[int, ...]:
-    """The levels of the box of all cells."""
+    """Levels of the box of all cells."""
     return tuple(tree.height for tree in trees)
 
 
@@ -88,7 +83,7 @@ def split(
     lo: int, hi: int, nodes: Any, first: Any, axis: int, below: int, count: int, fan: int, maxima: Any, sizes: Any,
     floor: float, parent: Any, child: Any, bound: Any,
 ) -> int:  # fmt: skip
-    """Children of boxes lo … hi − 1 along an axis whose bounds are above the floor: how many, and which."""
+    """Children of boxes lo … hi − 1 along an axis with bounds above the floor: their number, and which."""
     axes, columns = nodes.shape[1], maxima.shape[1]
     rest = np.empty(columns)
     found = 0
@@ -133,7 +128,7 @@ def products(x: Any, row: int, last: Any, group: Any) -> None:
 
 @kernel
 def look_ahead(box: int, nodes: Any, first: Any, maxima: Any, sizes: Any, ahead: Any, ahead_size: Any) -> None:
-    """Products of a box's maxima and norms over each axis and those behind it."""
+    """Products of a box's maxima and norms over each axis and those after it."""
     for axis in range(nodes.shape[1] - 1, -1, -1):
         row = first[axis] + nodes[box, axis]
         ahead_size[axis] = ahead_size[axis + 1] * sizes[row]
@@ -146,10 +141,10 @@ def score(
     lo: int, hi: int, nodes: Any, first: Any, blocks: Any, counts: Any, rows: Any, maxima: Any, sizes: Any, last: Any,
     floor: float, cells: Any, rates: Any,
 ) -> int:  # fmt: skip
-    """Cells of boxes lo … hi − 1 whose rates are above the floor: how many, their places on the axes, their rates.
+    """Cells of boxes lo … hi − 1 with rates above the floor: their number, positions on the axes, and rates.
 
-    Depth first over the rows of all axes but the last, whose rows `last` holds transposed, WIDTH of them at a time.
-    `done` and `ahead` are products over the axes before and after; together they bound what is left.
+    Depth first over the rows of all axes but the last, whose rows `last` holds transposed, WIDTH at a time. `done` and
+    `ahead` are products over the axes before and after; together they bound the rest.
     """
     axes, columns = nodes.shape[1], maxima.shape[1]
     done, ahead = np.ones((axes + 1, columns)), np.ones((axes + 1, columns))
@@ -195,8 +190,8 @@ def score(
 
 Levels = tuple[int, ...]
 
-# Scores are relative to the largest sum of maxima, so they neither overflow nor vanish; but a unit must not be 0.
-LEAST_UNIT = 1e-300
+# Scores are relative to the largest sum of maxima, so they neither overflow nor underflow; the unit must not be 0.
+MIN_UNIT = 1e-300
 
 
 class RowBoxes:
@@ -217,7 +212,6 @@ class RowBoxes:
         return np.array([starts[level] for starts, level in zip(self._starts, levels)], np.int64)
 
     def children(self, nodes: Rows, levels: Levels, axis: int, floor: float) -> tuple[Rows, Array]:
-        """The boxes split along an axis whose bounds are above the floor, and the bounds."""
         tree, below = self.trees[axis], levels[axis] - 1
 
         def part(lo: int, hi: int) -> tuple[Rows, Array]:
@@ -234,7 +228,6 @@ class RowBoxes:
         return threaded(part, len(nodes))
 
     def cells(self, nodes: Rows, levels: Levels, floor: float) -> tuple[Rows, Array]:
-        """The cells in boxes that are above the floor, as row numbers (m, axes), and their rates."""
         blocks = np.array([tree.fan**level for tree, level in zip(self.trees, levels)], np.int64)
         counts = np.array([len(tree) for tree in self.trees], np.int64)
         rows = self._first((0,) * len(levels))
@@ -253,12 +246,12 @@ class RowBoxes:
 
 
 def rows_at(trees: Sequence[Tree], places: Rows) -> Rows:
-    """Row numbers of cells given by places in the trees' orders; (m, axes) -> (m, axes)."""
+    """Row numbers of cells given by positions in the trees' orders, (m, n_axes)."""
     return np.stack([tree.order[places[:, axis]] for axis, tree in enumerate(trees)], axis=1)
 
 
 def threaded(part: Callable[[int, int], tuple[Rows, Array]], count: int) -> tuple[Rows, Array]:
-    """The results of part(lo, hi) over all boxes, in the order of the boxes, whatever thread is first."""
+    """Results of part(lo, hi) over all boxes, in the order of the boxes, independent of the order of threads."""
     results: dict[int, tuple[Rows, Array]] = {}
 
     def work(lo: int, hi: int) -> None:
@@ -270,7 +263,7 @@ def threaded(part: Callable[[int, int], tuple[Rows, Array]], count: int) -> tupl
 
 
 def _scaled(arrays: Sequence[Array]) -> tuple[list[Array], float]:
-    """Arrays whose columns are alike on all axes, and what their product was divided by."""
+    """Arrays with columns of equal size on all axes, and the divisor of their product."""
     maxima = [array.max(axis=0) for array in arrays]
     used = np.all([m > 0 for m in maxima], axis=0)
     if not used.any():
@@ -278,66 +271,64 @@ def _scaled(arrays: Sequence[Array]) -> tuple[list[Array], float]:
     logs = np.sum([np.log(m[used]) for m in maxima], axis=0)
     share = np.exp((logs - logs.max()) / len(arrays))
     unit = math.exp(min(logs.max(), 700.0))
-    return [np.ascontiguousarray(a[:, used] / m[used] * share) for a, m in zip(arrays, maxima)], max(unit, LEAST_UNIT)
+    return [np.ascontiguousarray(a[:, used] / m[used] * share) for a, m in zip(arrays, maxima)], max(unit, MIN_UNIT)
 
 
 def _tree(scaled: Sequence[Array], axis: int) -> Tree:
-    """Rows by what they could contribute beside the largest rows of the other axes."""
+    """Tree of an axis, by the contributions of its rows next to the largest rows of the other axes."""
     others = [rows.max(axis=0) for n, rows in enumerate(scaled) if n != axis]
     contributions = scaled[axis] * np.prod(others, axis=0) if others else scaled[axis]
-    tell = np.ptp(contributions, axis=0) > 0  # a term without this axis tells no row from another
+    tell = np.ptp(contributions, axis=0) > 0  # rows do not differ in a term without this axis
     return Tree.of(contributions[:, tell] if tell.any() else contributions)
 
 
 def _norms(scaled: Sequence[Array]) -> list[Array]:
-    """(Σ_s x_s^F)^(1/F) of every row, columns balanced so that they have the same mean on all axes."""
+    """(Σ_s x_s^F)^(1/F) of every row, with columns balanced to the same mean on all axes."""
     power = len(scaled)
     means = [rows.mean(axis=0) for rows in scaled]
-    if not np.all(means):  # a column too small to be balanced: no bound of this kind
+    if not np.all(means):  # a column cannot be balanced: no such bound
         return [np.full(len(rows), np.inf) for rows in scaled]
     common = np.exp(np.mean(np.log(means), axis=0))
     norms = []
     for rows, mean in zip(scaled, means):
         balanced = rows * (common / mean)
         peak = balanced.max(axis=1)
-        balanced /= np.where(peak > 0, peak, 1.0)[:, None]  # so that powers of small numbers do not vanish
+        balanced /= np.where(peak > 0, peak, 1.0)[:, None]  # so that powers do not underflow
         norms.append(peak * np.sum(balanced**power, axis=1) ** (1 / power))
     return norms
 
 
 def _transposed(rows: Array) -> Array:
-    """(n, S) -> (⌈n / WIDTH⌉ · S, WIDTH): for each group of WIDTH rows its columns; rows of 0 fill the last group."""
+    """(n, S) → (⌈n / WIDTH⌉ · S, WIDTH): the columns of each group of WIDTH rows; zeros fill the last group."""
     groups = -(-len(rows) // WIDTH)
     padded = np.zeros((groups * WIDTH, rows.shape[1]))
     padded[: len(rows)] = rows
     return np.ascontiguousarray(padded.reshape(groups, WIDTH, -1).transpose(0, 2, 1)).reshape(-1, WIDTH)
 
 
-BOX = ""  # the axis that runs over boxes, beside numbers of axes and latent indices; none of these has this name
-WIDE = 1 << 21  # doubles of the widest intermediate of a contraction
+BOX = ""  # the axis that runs over boxes; no axis or latent index has this name
+MAX_INTERMEDIATE_DOUBLES = 1 << 21  # of a contraction
 
 
 class GeneralBoxes:
-    """Bounds and scores of boxes (see `plait.analysis.topk.branch_and_bound.Boxes`) of a form of any shape."""
+    """Bounds and scores of boxes (`branch_and_bound.Boxes`) of any contraction."""
 
     def __init__(self, form: Contraction) -> None:
         self.trees = [Tree.of(_contributions(form, axis)) for axis in range(len(form.shape))]
         self._terms = [_Bounds(term, self.trees) for term in form.terms]
 
     def children(self, nodes: Rows, levels: Levels, axis: int, floor: float) -> tuple[Rows, Array]:
-        """The boxes split along an axis whose bounds are above the floor, and the bounds."""
         below = (*levels[:axis], levels[axis] - 1, *levels[axis + 1 :])
         return self._above(nodes, levels, below, floor)
 
     def cells(self, nodes: Rows, levels: Levels, floor: float) -> tuple[Rows, Array]:
-        """The cells in boxes that are above the floor, as row numbers (m, axes), and their rates."""
         places, rates = self._above(nodes, levels, (0,) * len(levels), floor)
         return rows_at(self.trees, places), rates
 
     def _above(self, nodes: Rows, levels: Levels, below: Levels, floor: float) -> tuple[Rows, Array]:
-        """All boxes of some lower levels inside boxes that are above the floor, and their bounds."""
+        """Boxes of lower levels inside boxes, with bounds above the floor."""
         fans = tuple(tree.fan ** (up - down) for tree, up, down in zip(self.trees, levels, below))
-        batch = max(1, WIDE // max(term.path(fans)[1] for term in self._terms))
+        batch = max(1, MAX_INTERMEDIATE_DOUBLES // max(term.path(fans)[1] for term in self._terms))
         found, bounds = [], []
         for at in range(0, len(nodes), batch):
             inner = [nodes[at : at + batch, n, None] * fan + np.arange(fan) for n, fan in enumerate(fans)]
@@ -354,7 +345,7 @@ class GeneralBoxes:
 
 
 class _Bounds:
-    """The bounds of one term: maxima of its parts over blocks, contracted along paths that are found once."""
+    """Bounds of one term: maxima of its parts over blocks, contracted along cached paths."""
 
     def __init__(self, parts: Product, trees: list[Tree]) -> None:
         self._parts, self._trees = parts, trees
@@ -368,7 +359,7 @@ class _Bounds:
         return part.array[np.ix_(*(self._trees[axis].order for axis in part.axes))] if part.axes else part.array
 
     def _part_maxima(self, part: int, levels: Levels) -> Array:
-        """Maxima of a part over blocks of these levels of its axes; kept."""
+        """Maxima of a part over blocks of these levels of its axes; cached."""
         known = self._maxima[part]
         if levels not in known:
             n = next(n for n, level in enumerate(levels) if level)
@@ -377,7 +368,7 @@ class _Bounds:
         return known[levels]
 
     def contract(self, inner: Sequence[Rows], below: Levels) -> Array:
-        """Values (boxes, *fans) at blocks inner[axis] (boxes, fan)."""
+        """Values (n_boxes, *fans) at blocks inner[axis] (n_boxes, fan)."""
         fans = tuple(rows.shape[1] for rows in inner)
         arrays = []
         for number, part in enumerate(self._parts):
@@ -391,7 +382,7 @@ class _Bounds:
         return np.asarray(opt_einsum.contract(self._text, *arrays, optimize=self.path(fans)[0]))
 
     def path(self, fans: tuple[int, ...]) -> tuple[Any, int]:
-        """The order of pairwise products for boxes that are split so, and the doubles that one box takes."""
+        """Contraction path for boxes that are split this way, and the doubles per box."""
         if fans not in self._paths:
             shapes = []
             for part in self._parts:
@@ -403,13 +394,13 @@ class _Bounds:
 
 
 def _contributions(form: Contraction, axis: int) -> Array:
-    """What every row could contribute beside the largest rows elsewhere, (rows, columns of all terms with the axis)."""
+    """Largest contribution of every row, (n_rows, columns of all terms with the axis)."""
     columns = [_of_term(term, axis) for term in form.terms if any(axis in part.axes for part in term)]
     return np.concatenate(columns, axis=1) if columns else np.ones((form.shape[axis], 1))
 
 
 def _of_term(term: Product, axis: int) -> Array:
-    """The same of one term, by latent index of the axis' widest part."""
+    """The same for one term, by latent index of the axis' widest part."""
     blocks = []
     for part in term:
         others = tuple(n for n, other in enumerate(part.axes) if other != axis)

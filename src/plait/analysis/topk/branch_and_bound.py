@@ -1,11 +1,9 @@
-"""The best cells of a product over axes, by branch and bound over boxes; exact, in flat memory.
+"""Branch and bound over boxes: the best cells of a relation, exact, in bounded memory.
 
-A box is a block of rows on every axis, and its bound the largest rate that maxima over the blocks allow. The most
-promising boxes are split first, a batch at a time and depth first, so that the first batches are a beam search that
-finds good cells, and nothing but one shelf of boxes a level waits. Boxes of few cells are scored outright. Where no
-bound ever helps, that is a sweep over all cells in pieces.
-
-A search for the best cells of a fit's relation, over boxes: of all its cells, or of one entity after the other.
+A box is a block of rows on every axis; its bound is the rate at maxima over the blocks. The most promising boxes are
+split first, in batches and depth first, so the first batches are a beam search that finds good cells, and only one list
+of boxes per level waits. Boxes of few cells are scored directly. Where bounds do not help, this is a pass over all
+cells in chunks.
 """
 
 import math
@@ -31,21 +29,21 @@ Levels = tuple[int, ...]
 
 
 class Boxes(Protocol):
-    """Bounds and scores of boxes; nodes (n, axes) are block numbers of the levels."""
+    """Bounds and scores of boxes; nodes (n, n_axes) are block numbers of the levels."""
 
     trees: list[Tree]
 
     def children(self, nodes: Rows, levels: Levels, axis: int, floor: float) -> tuple[Rows, Array]:
-        """The boxes split along an axis whose bounds are above the floor, and the bounds."""
+        """Children along an axis with bounds above the floor, and their bounds."""
 
     def cells(self, nodes: Rows, levels: Levels, floor: float) -> tuple[Rows, Array]:
-        """The cells in boxes that are above the floor, as row numbers (m, axes), and their rates."""
+        """Cells above the floor in boxes, as row numbers (m, n_axes), and their rates."""
 
 
 def search(boxes: Boxes, best: TopHeap, start: tuple[Levels, Rows] | None = None) -> None:
-    """Offer `best` every cell that can be among the best, and few others.
+    """Offer `best` every cell that can be among the best.
 
-    start: the levels and blocks (1, axes) of the box to search, None for all cells.
+    `start`: levels and blocks (1, n_axes) of the box to search; None for all cells.
     """
     trees = boxes.trees
     levels, nodes = start or (start_of(trees), np.zeros((1, len(trees)), np.int64))
@@ -71,14 +69,14 @@ def search(boxes: Boxes, best: TopHeap, start: tuple[Levels, Rows] | None = None
 
 
 def _axis_to_split(trees: list[Tree], levels: Levels) -> int | None:
-    """The axis with the largest blocks; None if the box has so few cells that they are scored."""
+    """The axis with the largest blocks; None if the box has few enough cells to be scored."""
     if math.prod(tree.fan**level for tree, level in zip(trees, levels)) <= TUNING.box_cells:
         return None
     return max((n for n in range(len(levels)) if levels[n]), key=lambda n: (levels[n], len(trees[n])), default=None)
 
 
 def search_cells(fit: Fitted, equation: Equation, axes: Sequence[Axis], best: TopHeap) -> None:
-    """Offer `best` the cells of all regions; those that an exposure lists first."""
+    """Offer `best` the cells of all regions, those listed by an exposure first."""
     weights, large = exposures_of(fit, equation), _large(fit, equation, axes)
     pairs = [_pairs(fit, equation, occurrence) for occurrence in large]
     for region in regions(weights, axes, _entries_at_once(fit, equation, axes), pairs):
@@ -96,10 +94,10 @@ def search_cells(fit: Fitted, equation: Equation, axes: Sequence[Axis], best: To
 def search_per_entity(
     fit: Fitted, equation: Equation, axes: Sequence[Axis], places: Sequence[int], new: Callable[[], TopHeap]
 ) -> Iterator[TopHeap]:
-    """The best cells of every combination of rows at some places, one combination after the other.
+    """Best cells of every combination of rows at some places, one combination after the other.
 
-    All share one set of trees: the search for an entity begins at the box of its row and of all rows elsewhere. Under
-    an exposure, whose tables are axes of their own, each is a search by itself.
+    All share one set of trees: the search for an entity starts at the box of its row and of all rows elsewhere. Under
+    an exposure, whose tables are axes of their own, each is a separate search.
     """
     weights = exposures_of(fit, equation)
     if any(V is not None for V in weights) or _large(fit, equation, axes):
@@ -130,7 +128,7 @@ def _settled(axes: Sequence[Axis], rows: dict[int, int]) -> list[Axis]:
 
 
 def _large(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> list[Occurrence]:
-    """The factors over pairs of which there are too many among the rows of the axes for arrays over all of them."""
+    """Factors over pairs that have too many pairs among the rows of the axes for a dense array."""
     sizes = {index: len(axis) for index, axis in zip(equation.indices, axes)}
     return [o for o in equation.occurrences if o.factor in fit.factors and remembers(fit, o, sizes)]
 
@@ -144,7 +142,7 @@ def _pairs(fit: Fitted, equation: Equation, occurrence: Occurrence) -> Weights:
 
 
 def _form(fit: Fitted, equation: Equation, region: Region, large: Sequence[Occurrence] = ()) -> Contraction:
-    """The terms of an equation that are not 0 in a region."""
+    """Terms of an equation that are not 0 in a region."""
     terms = [
         simplified([*parts_of(fit, equation, term, region.axes, large), *V])
         for term, V in zip(equation.terms, region.exposures)
@@ -161,7 +159,7 @@ def _boxes(form: Contraction) -> Boxes:
 
 
 def _entries_at_once(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> int:
-    """How many entries of a table may be an axis: a factor gathers its latent indices for each, and other free axes."""
+    """Number of entries of a table that may form an axis, by the memory of the gathered factors."""
     sizes = {index: len(axis) for index, axis in zip(equation.indices, axes)}
     widest = 1
     for occurrence in equation.occurrences:

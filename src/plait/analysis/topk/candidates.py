@@ -1,9 +1,7 @@
-"""Which cells may be proposed: axes without the rows that rules close, and a question for the cells that are left.
+"""Candidates of a search: which cells may be proposed.
 
-Closed slices never enter a search: their rows leave their axis, and so do those of pairs whose other half is given.
-Closed pairs of free indices are refused where the search meets them, like known links.
-
-Tables of what is not to be proposed, by outside names, as coordinates.
+Rows whose cells are all excluded leave their axis before the search: structural zeros, exposure 0, and pairs whose
+other entity is given. Excluded pairs of free indices and known links are skipped where the search meets them.
 """
 
 import math
@@ -23,21 +21,22 @@ from plait.data.observation.weights import Weights
 from plait.data.sources.relation import tables_of
 from plait.data.sources.tables import is_table, read_missing
 from plait.errors import DataError, TableLocation
-from plait.storage.fitted import Fitted
+from plait.storage.fitted import Fitted, closed_cells
 
 
 def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
-    """One table or several (or dicts of columns), each over some of the indices; names unknown to the fit say nothing.
+    """Coordinates of the tables (or dicts of columns) of `exclude`, each over some of the indices; unknown names are
+    ignored.
 
-    Columns are called like the indices, or as in the data of the fit. A column of values is not looked at: what is
-    listed is excluded. Of a cell that can be written in several ways, any will do.
+    Columns are called like the indices, or as in the data of the fit. A column of values is ignored. Any orientation of
+    a cell will do.
     """
     indices, known = fit.model.equation(relation).indices, fit.known[relation]
     given = tables_of(exclude)
     tables: Tables = {}
     for n, one in enumerate(given):
         where = TableLocation("exclude", number=None if len(given) == 1 else n)
-        labels = read_missing(_without_values(one, where, known.value), where, indices, known.columns)
+        labels = read_missing(_as_table(one, where), where, indices, known.columns, values=("value", known.value))
         over = tuple(index for index in indices if index in labels)
         rows = [fit.entities[index].encode(labels[index], where=where.at(index), unknown="mark") for index in over]
         coords = np.stack(rows, axis=1)
@@ -47,30 +46,29 @@ def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
     return Closed(indices, known.shape, {over: coords for over, coords in found.items() if len(coords)})
 
 
-def _without_values(table: Any, where: TableLocation, value: str | None) -> Any:
-    """The table without its column of values, if it has one."""
-    import narwhals as nw
+def _as_table(table: Any, where: TableLocation) -> Any:
+    """A table, or a dict of columns as one."""
+    import narwhals.stable.v2 as nw
 
     from plait.analysis.predict.lookup import as_frame
 
     if not isinstance(table, dict) and not is_table(table):
         raise DataError(
-            f"wanted a table, got {type(table).__name__}.",
+            f"expected a table, got {type(table).__name__}.",
             location=where,
             hint=(
-                "Give a table or a dict of columns, whose columns are some of the indices, or a list of such tables."
+                "Give a table or a dict of columns, with one or more of the indices as columns; or a list of "
+                "such tables."
             ),
         )
-    frame = as_frame(table, where)
-    names = [column for column in dict.fromkeys(("value", value)) if column in frame.columns]
-    return nw.to_native(frame.drop(*names) if names else frame)
+    return nw.to_native(as_frame(table, where))
 
 
 class Candidates:
-    """The axes of a search, one for each index, and which of their cells count.
+    """Axes of a search, one per index, and which of their cells are candidates.
 
-    include_known: whether known links do. excluded: what does not, because it was asked so. places: those of the
-    indices for whose entities cells are wanted, each for itself.
+    `include_known`: whether known links are candidates. `excluded`: cells excluded by the caller. `places`: positions
+    of the indices of `per`.
     """
 
     def __init__(
@@ -83,7 +81,7 @@ class Candidates:
         places: Sequence[int],
     ):
         self.known = None if include_known else fit.known[relation]
-        self.closed = fit.known[relation].closed
+        self.closed = closed_cells(fit, relation)
         self.excluded = excluded
         self.weights = _closing(fit, relation)
         self.asked = list(axes)
@@ -101,7 +99,7 @@ class Candidates:
         return allowed & ~self.again(rows)
 
     def again(self, rows: Rows) -> Flags:
-        """Which cells (m, order) are among those asked for in an earlier writing, too."""
+        """Which cells (m, order) also occur in an earlier orientation."""
         found = np.zeros(len(rows), bool)
         for order in orders(self.groups, rows.shape[1]):
             other = rows[:, order]
@@ -109,17 +107,17 @@ class Candidates:
         return found
 
     def refused(self) -> list[tuple[list[int], AnyArray]]:
-        """Coordinates (n, k) of what does not count, by k places: known links, closed and excluded cells."""
+        """Coordinates (n, k) of excluded cells by k places: known links, structural zeros, `exclude`."""
         found = [(c.places(over), coords) for c in (self.closed, self.excluded) for over, coords in c.tables.items()]
         return found if self.known is None else [(list(range(len(self.asked))), self._among(self.known)), *found]
 
     def _among(self, known: Known) -> AnyArray:
-        """Known links in all their writings; of those on disk only what is asked for."""
+        """Known links in all their orientations; of links on disk only those of the query."""
         return known.written if known.groups else known.among(lambda cells: _inside(cells, self.asked)).written
 
     def rules(self) -> list[str]:
-        """What closes cells among those asked for, in words."""
-        found = [f"a rule about {', '.join(over)}" for over in self._meet(self.closed)]
+        """Rules that exclude cells of the query, in words."""
+        found = [f"structural zeros over {', '.join(over)}" for over in self._meet(self.closed)]
         if self._meet(self.excluded):
             found.append("`exclude`")
         if self.weights and not found and self._known_cells() < math.prod(map(len, self.asked)):
@@ -127,23 +125,28 @@ class Candidates:
         return found
 
     def _meet(self, closed: Closed) -> list[tuple[str, ...]]:
-        """The tables that name any cell asked for, by their indices."""
-        return [
+        """Index sets of the tables that contain any cell of the query."""
+        found = [
             over
             for over, coords in closed.tables.items()
             if _inside(coords, [self.asked[k] for k in closed.places(over)]).any()
         ]
+        for slices in closed.diagonals:
+            own, other = (self.asked[place].rows[:, 0] for place in slices.pair)
+            if np.isin(own, other).any() and _inside(slices.coords, [self.asked[k] for k in slices.over]).any():
+                found.append(tuple(closed.indices[place] for place in slices.pair))
+        return found
 
     def _known_cells(self) -> int:
-        """How many of the cells asked for do not count because they are known."""
+        """Number of cells of the query that are excluded as known."""
         return 0 if self.known is None else int(np.count_nonzero(_inside(self._among(self.known), self.asked)))
 
 
 def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
-    """The axes without rows whose cells are all closed."""
+    """The axes without rows whose cells are all excluded."""
     tables = [(one.places(over), coords) for one in closed for over, coords in one.tables.items()]
     axes, before = list(axes), -1
-    while (rows := sum(map(len, axes))) != before:  # an axis that is down to one row settles more pairs
+    while (rows := sum(map(len, axes))) != before:  # an axis with a single row decides more pairs
         before = rows
         for places, coords in tables:
             free = [k for k in places if len(axes[k]) != 1]
@@ -156,7 +159,7 @@ def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
 
 
 def _before(cells: Rows, others: Rows) -> Flags:
-    """Which cells (m, order) come before others (m, order) in lexicographic order."""
+    """Which cells (m, order) precede others (m, order) lexicographically."""
     found, tied = np.zeros(len(cells), bool), np.ones(len(cells), bool)
     for mine, theirs in zip(cells.T, others.T):
         found |= tied & (mine < theirs)
@@ -179,13 +182,13 @@ def _without(axis: Axis, rows: Rows) -> Axis:
 
 
 def _closing(fit: Fitted, relation: str) -> list[Weights]:
-    """V of every term, where all have one: a cell at which they are all 0 is closed. Else none closes anything."""
+    """V of every term if all have one: a cell is excluded where all are 0. Else empty."""
     found = [fit.exposures.of(relation, number) for number in range(len(fit.model.equation(relation).terms))]
     return [] if any(V is None for V in found) else [V for V in found if V is not None]
 
 
 def exposed(weights: Sequence[Weights], axes: list[Axis]) -> list[Axis]:
-    """The axes without rows whose exposures are 0 everywhere."""
+    """The axes without rows of exposure 0."""
     if not weights:
         return axes
     result = []
@@ -198,7 +201,7 @@ def exposed(weights: Sequence[Weights], axes: list[Axis]) -> list[Axis]:
 
 
 def _reached(term: Term, index: str, size: int) -> Flags:
-    """The rows of an index at which a term may be anything but 0."""
+    """Rows of an index at which a term may be nonzero."""
     if index in term.vectors:
         return np.asarray(term.vectors[index] != 0)
     if index not in term.table_indices:

@@ -1,4 +1,4 @@
-"""An equation with some rows chosen, as a sum of products over free axes, contracted as far as it gets no larger.
+"""Contraction of an equation at chosen rows to a sum of products over free axes, as far as nothing grows.
 
     rate(n_1, …, n_F) = Σ_terms Σ_latent Π_parts part[rows of its axes, its latent indices]
 
@@ -19,14 +19,14 @@ from plait.model.network import RowBlock, contract, sizes_of, spread
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 
-MEMBER = "member of an ensemble"  # a latent index that no model can have, as it has spaces
+MEMBER = "member of an ensemble"  # a latent index; names of a model have no spaces
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """Some indices of a relation that run together: places in the cell, and rows (n, places), one line an entity.
+    """Indices of a relation that run together: positions in the cell, and rows (n, n_places).
 
-    whole: whether the rows are 0 … size − 1 of a single index, so that arrays can be used as they are.
+    `whole`: whether the rows are 0 … size − 1 of a single index, so arrays are used without a copy.
     """
 
     places: tuple[int, ...]
@@ -47,7 +47,7 @@ class ContractionPart:
 
     @property
     def block(self) -> RowBlock:
-        """The array by what its axes are: numbers of free axes, then names of latent indices."""
+        """The array with named axes: numbers of free axes, then names of latent indices."""
         return RowBlock((*self.axes, *self.latent), self.array)
 
 
@@ -63,17 +63,16 @@ class Contraction:
 
 
 def free_axes(axes: Iterable[Axis]) -> list[Axis]:
-    """The axes with more than one row; the others are settled."""
+    """Axes with more than one row."""
     return [axis for axis in axes if len(axis) != 1]
 
 
 def parts_of(
     fit: Fitted, equation: Equation, term: Summand, axes: Sequence[Axis], large: Collection[Occurrence] = ()
 ) -> list[ContractionPart]:
-    """The posterior means of a term's factors at the rows of the axes, which cover all visible indices.
+    """Posterior means of a term's factors at the rows of the axes, which cover all visible indices.
 
-    The mean rate of an ensemble is one equation with a latent index more: its members, side by side. large: factors
-    that remember too many pairs for an array over all of them.
+    An ensemble adds a latent index for its members. `large`: factors with too many pairs for a dense array.
     """
     place = {index: n for n, index in enumerate(equation.indices)}
     occurrences = [o for o in term.occurrences if o.factor in fit.factors]
@@ -84,7 +83,7 @@ def parts_of(
 
 
 def _beside(parts: Sequence[ContractionPart]) -> ContractionPart:
-    """One part of the same factor in all members; components that a member has not are 0 there."""
+    """One part for a factor in all members; components that a member lacks are 0."""
     axes, latent = parts[0].axes, parts[0].latent
     shape = np.max([part.array.shape for part in parts], axis=0).astype(int)
     array = np.zeros((len(parts), *shape))
@@ -95,7 +94,7 @@ def _beside(parts: Sequence[ContractionPart]) -> ContractionPart:
 
 
 def remembers(fit: Fitted, occurrence: Occurrence, sizes: Mapping[str, int]) -> bool:
-    """Whether a factor over pairs is too large for an array over all pairs of entities; sizes: chosen, by index."""
+    """Whether a factor over pairs is too large for a dense array over all pairs; `sizes`: chosen rows by index."""
     pairs = fit.factors[occurrence.factor].pairs
     return pairs is not None and math.prod(sizes[i] for i in occurrence.indices if i in sizes) > TUNING.max_pair_array
 
@@ -103,7 +102,7 @@ def remembers(fit: Fitted, occurrence: Occurrence, sizes: Mapping[str, int]) -> 
 def _pair_part(
     fit: Fitted, pairs: Pairs, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis], large: bool
 ) -> ContractionPart:
-    """A factor over pairs: as it is, or where it is too large what pairs share, unless the axes list the pairs."""
+    """A factor over pairs, dense; a large one by its shared rows, unless the axes list the pairs."""
     here = dict(zip(pairs.indices, occurrence.indices))
     names = tuple(here[index] for index in pairs.indices if index not in pairs.visible)
     wanted = [place[here[index]] for index in pairs.visible]
@@ -136,7 +135,7 @@ def _part(
     names = tuple(occurrence.indices[n] for n in latent)
     wanted = [place[occurrence.indices[n]] for n in visible]
     mine = [n for n, axis in enumerate(axes) if set(axis.places) & set(wanted)]
-    # Whole axes in the order of the axes need no copy.
+    # Whole axes in order need no copy.
     if all(axes[n].whole for n in mine):
         order = [visible[wanted.index(axes[n].places[0])] for n in mine]
         array = fit.factors[occurrence.factor].mean.transpose(*order, *latent)
@@ -149,7 +148,7 @@ def _part(
 
 
 def _spread(axes: Sequence[Axis], mine: Sequence[int], place: int) -> Rows:
-    """The rows of one index of the relation, shaped to broadcast over the axes that a factor has."""
+    """Rows of one index of the relation, shaped to broadcast over the axes of a factor."""
     at = next(k for k, n in enumerate(mine) if place in axes[n].places)
     axis = axes[mine[at]]
     shape = [1] * len(mine)
@@ -161,7 +160,7 @@ def _spread(axes: Sequence[Axis], mine: Sequence[int], place: int) -> Rows:
 
 
 def simplified(parts: Sequence[ContractionPart]) -> Product:
-    """The same product of fewer parts: latent indices summed as soon as only one part has them, cores absorbed."""
+    """An equal product of fewer parts: latent indices of a single part are summed, cores absorbed."""
     left = _summed(parts)
     while (pair := _joinable(left)) is not None:
         left = _summed([p for p in left if p not in pair] + [_product(left, *pair)])
@@ -169,7 +168,7 @@ def simplified(parts: Sequence[ContractionPart]) -> Product:
 
 
 def _summed(parts: Sequence[ContractionPart]) -> list[ContractionPart]:
-    """Latent indices that only one part has, summed."""
+    """Sum latent indices that only one part has."""
     return [_reduced(part, [other for other in parts if other is not part]) for part in parts]
 
 
@@ -182,7 +181,7 @@ def _reduced(part: ContractionPart, others: Sequence[ContractionPart]) -> Contra
 
 
 def _joinable(parts: Sequence[ContractionPart]) -> tuple[ContractionPart, ContractionPart] | None:
-    """Two parts whose product costs nothing (one has all indices of the other), or a core and where it fits best."""
+    """Two parts whose product is no larger (one has all indices of the other), or a core and its best partner."""
     for p, q in combinations(parts, 2):
         one, other = set(p.block.indices), set(q.block.indices)
         if one <= other or other <= one:
@@ -198,7 +197,7 @@ def _joinable(parts: Sequence[ContractionPart]) -> tuple[ContractionPart, Contra
 def _left(
     parts: Sequence[ContractionPart], p: ContractionPart, q: ContractionPart
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """What the product of two parts has: their axes, and the latent indices that others have too."""
+    """Axes of the product of two parts, and its latent indices that others have too."""
     others = {index for part in parts if part is not p and part is not q for index in part.latent}
     latent = tuple(index for index in dict.fromkeys((*p.latent, *q.latent)) if index in others)
     return tuple(sorted({*p.axes, *q.axes})), latent
@@ -218,10 +217,10 @@ def _product(parts: Sequence[ContractionPart], p: ContractionPart, q: Contractio
 
 
 def as_rows(form: Contraction) -> list[Array] | None:
-    """Arrays (n_f, S), one an axis, with rate = Σ_s Π_f rows_f[n_f, s]; None if they are much larger than the parts.
+    """Arrays (n_f, S), one per axis, with rate = Σ_s Π_f rows_f[n_f, s]; None if they are much larger than the parts.
 
-    Every equation without a part over two free axes is such a product, with S all combinations of latent indices of
-    each term, the terms side by side; along an axis that a term has not it is the same.
+    Every equation without a part over two free axes has this form, with S all combinations of latent indices of each
+    term, the terms side by side; along an axis that a term lacks the array is constant.
     """
     parts = [part for term in form.terms for part in term]
     latent = [_latent(term) for term in form.terms]
@@ -235,12 +234,12 @@ def as_rows(form: Contraction) -> list[Array] | None:
 
 
 def _latent(term: Product) -> dict[str, int]:
-    """Latent index -> size, over all parts."""
+    """Sizes of latent indices, over all parts."""
     return {index: size for part in term for index, size in zip(part.latent, part.array.shape[len(part.axes) :])}
 
 
 def _rows_of(shape: Sequence[int], term: Product, latent: dict[str, int]) -> list[Array]:
-    """The arrays of one term, by axis."""
+    """Arrays of one term, by axis."""
     arrays = [np.ones((size, *latent.values())) for size in shape]
     smallest = int(np.argmin(shape))
     for part in term:

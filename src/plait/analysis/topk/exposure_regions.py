@@ -1,9 +1,10 @@
-"""Search under exposures V (docs/math.md, section 7), one per term: the cells that their tables list, and all others.
+"""Regions of a search under exposures V (docs/math.md, section 7), one V per term: cells listed in their tables, and
+all others.
 
-V is a sum of products of vectors and at most one sparse table. Cells that no table of any V lists see only vectors,
-which fold into the factors. The entries of a table are an axis of their own, along which the table's indices run
-together; there every V is a sum of products of vectors again. So no V(cell) exceeds what one of these regions says of
-the cell, and a search through all regions finds every cell that can be among the best.
+V is a sum of products of vectors and at most one sparse table. Cells that no table lists see vectors only, which fold
+into the factors. The entries of a table form an axis along which the table's indices run together; there every V is
+again a sum of products of vectors. Each V is bounded by its region, so a search through all regions finds every cell
+that can be among the best.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,15 +22,15 @@ from plait.storage.fitted import Fitted
 
 Indices = tuple[str, ...]
 
-TERM = "term of the exposure"  # a latent index that no model can have, as it has spaces
+TERM = "term of the exposure"  # a latent index; names of a model have no spaces
 ENTRIES = "entries of a table"
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Axes that cover some cells, and V of each term there, as parts over the free ones of them.
+    """Axes that cover some cells, and V of each term there, as parts over its free axes.
 
-    No parts: V is 1; None: it is 0, and so is the term. `bound` if a V may be smaller.
+    No parts: V is 1; None: V is 0, and so is the term. `bound`: whether a V may be smaller.
     """
 
     axes: tuple[Axis, ...]
@@ -38,16 +39,16 @@ class Region:
 
 
 def exposures_of(fit: Fitted, equation: Equation) -> list[Weights | None]:
-    """V of every term of an equation; None where it is 1."""
+    """V of every term of an equation; None for 1."""
     return [fit.exposures.of(equation.relation, number) for number in range(len(equation.terms))]
 
 
 def regions(
     weights: Sequence[Weights | None], axes: Sequence[Axis], most: int, pairs: Sequence[Weights] = ()
 ) -> Iterator[Region]:
-    """Regions that cover all cells of axes (one for each index) with any V > 0, in which V is products of vectors.
+    """Regions that cover all cells with any V > 0, in each of which V is a sum of products of vectors.
 
-    Listed cells come first, `most` entries at a time. pairs: tables of those that factors have rows of their own for.
+    Listed cells come first, `most` entries at a time. `pairs`: tables of the pairs of factors over pairs.
     """
     here = [None if V is None else chosen(V, axes) for V in weights]
     every = [V for V in (*weights, *pairs) if V is not None]
@@ -66,7 +67,7 @@ def regions(
 
 
 def _region(axes: tuple[Axis, ...], weights: Sequence[Weights | None], bound: bool) -> Iterator[Region]:
-    """The region where V are these, which have no tables; none where all are 0."""
+    """The region with these weights, which have no tables; none where all are 0."""
     found: list[Product | None] = []
     for V in weights:
         parts, dropped = ((), False) if V is None else _parts(V)
@@ -81,7 +82,7 @@ def _without_tables(weights: Weights) -> Weights:
 
 
 def chosen(weights: Weights, axes: Sequence[Axis]) -> Weights:
-    """The weights of the chosen rows, over the indices that are still free; axes: one for each index, in order."""
+    """Weights of the chosen rows, over the indices that are still free; one axis per index, in order."""
     free = [n for n, axis in enumerate(axes) if len(axis) != 1]
     indices, shape = [weights.indices[n] for n in free], [len(axes[n]) for n in free]
     result = Weights.constant(indices, shape, 0.0)
@@ -113,7 +114,7 @@ def _chosen_term(term: Term, weights: Weights, axes: Sequence[Axis], indices: li
 
 
 def _patterns(exposures: Sequence[Weights]) -> dict[Indices, Rows]:
-    """Listed coordinates by index set, closed: what tables over (i, j) and (j, k) list is also there over (i, j, k)."""
+    """Listed coordinates by index set, closed under joins: tables over (i, j) and (j, k) give one over (i, j, k)."""
     found: dict[Indices, Weights] = {}
     ones = [
         (t.table.indices, Weights.from_table(V.indices, V.shape, t.table.indices, t.table.coords))
@@ -134,9 +135,9 @@ def _patterns(exposures: Sequence[Weights]) -> dict[Indices, Rows]:
 
 
 def _along(weights: Weights, over: Indices, coords: Rows) -> Weights:
-    """What the terms say along entries (n, len(over)): the entries are one index, the first; the others follow.
+    """Weights along entries (n, len(over)): the entries are the first index, the others follow.
 
-    Only terms whose tables need no other index: a cell that any other table lists belongs to a larger region.
+    Only terms whose tables have no other index: cells of other tables belong to a larger region.
     """
     sizes = weights.sizes
     indices = (ENTRIES, *(index for index in weights.indices if index not in over))
@@ -156,7 +157,7 @@ def _along(weights: Weights, over: Indices, coords: Rows) -> Weights:
 
 
 def _parts(weights: Weights) -> tuple[tuple[ContractionPart, ...], bool]:
-    """Terms of vectors only as non-negative parts, and whether anything below 0 was dropped."""
+    """Terms of vectors as non-negative parts, and whether a negative part was dropped."""
     names = list(weights.indices)
     free = [index for n, index in enumerate(names) if weights.shape[n] != 1]
     terms, dropped = [], False
@@ -180,6 +181,6 @@ def _parts(weights: Weights) -> tuple[tuple[ContractionPart, ...], bool]:
 
 
 def _signed(vector: Array) -> list[tuple[float, Array]]:
-    """A vector as a difference of two that are not negative; only those with anything in them."""
+    """A vector as a difference of two non-negative ones, without zero vectors."""
     halves = [(1.0, np.maximum(vector, 0.0)), (-1.0, np.maximum(-vector, 0.0))]
     return [(sign, half) for sign, half in halves if half.any()]

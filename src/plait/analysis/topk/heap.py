@@ -1,4 +1,4 @@
-"""The best k cells so far, and the rate that another one must exceed."""
+"""The k best cells so far, and the rate that another cell must exceed."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -12,18 +12,18 @@ from plait.analysis.topk.contraction import Axis
 
 Score = Callable[[Rows], Array]
 
-# Rates that differ by less, relatively, are equal: rounding decides nothing, and equal rows cannot blow up a search.
+# Rates with a smaller relative difference are ties, so rounding decides nothing and equal rows do not slow a search.
 TIE = 1e-12
 
-PIECE = 1 << 14  # cells scored at a time where the score is more than the rate
+CHUNK_CELLS = 1 << 14  # scored at a time where the score is not the rate
 
 
 @dataclass(eq=False)
 class TopHeap:
     """Collects cells by row numbers of the whole relation.
 
-    exact: the rate of cells where what a search finds is only a bound of it; a cell may then be offered twice. score:
-    what cells are ranked by, at most 1 − exp(−rate); None ranks by the rate. allowed: which cells count, None for all.
+    `exact`: rate of cells where the search finds only a bound; a cell may then be offered twice. `score`: ranking
+    score, at most 1 − exp(−rate); None ranks by the rate. `allowed`: which cells are candidates; None for all.
     """
 
     k: int
@@ -41,18 +41,18 @@ class TopHeap:
         self.rows, self.scores = np.zeros((0, self.order), np.int64), np.zeros(0)
 
     def within(self, axes: Iterable[Axis]) -> "TopHeap":
-        """From now on cells are offered as row numbers of the free ones of these axes."""
+        """Take further cells as row numbers of the free ones of these axes."""
         self.axes = tuple(axes)
         return self
 
     def offer(self, cells: Rows, rates: Array) -> None:
-        """Cells (m, free axes) and their rates, or bounds of them."""
+        """Take cells (m, n_free_axes) and their rates, or bounds of them."""
         if self.score is None and self.exact is None:
             self._take(cells, rates)
             return
         best_first = np.argsort(-rates, kind="stable")
-        for at in range(0, len(rates), PIECE):
-            some = best_first[at : at + PIECE]
+        for at in range(0, len(rates), CHUNK_CELLS):
+            some = best_first[at : at + CHUNK_CELLS]
             if rates[some[0]] <= self.floor:
                 return
             self._take(cells[some], rates[some])
@@ -82,7 +82,7 @@ class TopHeap:
         return rows
 
     def settle(self) -> None:
-        """Keep the best k, equal ones in the order of their row numbers, and raise the floor to the last of them."""
+        """Keep the best k, ties by row numbers, and raise the floor to the last of them."""
         rows = np.concatenate([self.rows, *(rows for rows, _ in self._waiting)])
         scores = np.concatenate([self.scores, *(scores for _, scores in self._waiting)])
         self._waiting.clear()
@@ -98,7 +98,7 @@ class TopHeap:
             self.floor = max(self.floor, self._needed(float(self.scores[-1])))
 
     def _needed(self, score: float) -> float:
-        """The rate below which no cell has more than this score."""
+        """Rate below which no cell has more than this score."""
         if self.score is None:
             return score * (1 + TIE)
         # P(x > 0) = E[1 − exp(−λ)] ≤ 1 − exp(−E λ), by Jensen

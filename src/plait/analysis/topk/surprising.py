@@ -1,8 +1,8 @@
-"""What a model finds strange in its own data: known links that it holds unlikely, observed zeros where it expects one.
+"""Surprising cells of the data: improbable known links, and observed zeros with a high probability of a link.
 
     surprise = −log P(x > 0) of a link,  −log P(x = 0) of a zero      (nats)
 
-whatever the value of the link: a cell is asked whether there is a link, so all likelihoods compare.
+The value of a link does not matter, so all likelihoods are comparable.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-PIECE = 1 << 18  # known links asked at a time
-LEAST = np.finfo(np.float64).smallest_normal  # a probability of 0 surprises by 708 nats: no number is infinite
+CHUNK_CELLS = 1 << 18  # known links scored at a time
+MIN_PROBABILITY = np.finfo(np.float64).smallest_normal  # a surprise of 708 nats in place of infinity
 
 
 def surprising(fit: Fitted, relation: str, k: int = 10) -> "pl.DataFrame":
-    """The k least likely known links, then the k most unlikely observed zeros; see `Fit.surprising`."""
+    """The k least probable known links, then the k most improbable observed zeros; see `Fit.surprising`."""
     equation, k = fit.model.equation(relation), checked_count(k)
-    links = _unlikely(fit, relation, (cells for cells, _, _ in fit.known[relation].pieces(PIECE)), k, links=True)
+    links = _unlikely(fit, relation, (cells for cells, _, _ in fit.known[relation].pieces(CHUNK_CELLS)), k, links=True)
     return _table(fit, equation, links, _zeros(fit, equation, k))
 
 
@@ -45,13 +45,13 @@ def surprising(fit: Fitted, relation: str, k: int = 10) -> "pl.DataFrame":
 
 
 def _unlikely(fit: Fitted, relation: str, pieces: Iterable[Rows], k: int, *, links: bool) -> Rows:
-    """Of cells (n, order), given in pieces, the k that surprise most, as links or as zeros; of equal ones the first."""
+    """The k most surprising cells (n, order) of chunks, as links or as zeros; ties by order."""
     kept, low, high = np.zeros((0, len(fit.known[relation].shape)), np.int64), np.zeros(0), np.zeros(0)
     for cells in pieces:
         own_low, own_high = apart(fit.members[0], relation, cells, partial(probability_bounds, fit, relation))
-        own_low, own_high = (own_low, own_high) if links else (-own_high, -own_low)  # the least come first
+        own_low, own_high = (own_low, own_high) if links else (-own_high, -own_low)  # ascending
         kept, low, high = np.concatenate([kept, cells]), np.append(low, own_low), np.append(high, own_high)
-        if 0 < k < len(kept):  # bounds cost less than probabilities themselves
+        if 0 < k < len(kept):  # bounds are cheaper than probabilities
             possible = low <= np.partition(high, k - 1)[k - 1]
             kept, low, high = kept[possible], low[possible], high[possible]
     surprise = _surprise(fit, relation, kept, links=links)
@@ -59,7 +59,7 @@ def _unlikely(fit: Fitted, relation: str, pieces: Iterable[Rows], k: int, *, lin
 
 
 def _in_pieces(cells: Rows) -> Iterator[Rows]:
-    return (cells[at : at + PIECE] for at in range(0, len(cells), PIECE))
+    return (cells[at : at + CHUNK_CELLS] for at in range(0, len(cells), CHUNK_CELLS))
 
 
 def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
@@ -70,13 +70,13 @@ def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
     observed = known.observed
     if equation.indices and all(term.table_indices == equation.indices for term in observed.terms):
         return _unlikely(fit, relation, _in_pieces(_listed(fit, relation, observed)), k, links=False)
-    # Cells that blocks on disk add to are among the others, too.
+    # Cells in blocks on disk are included.
     here = tuple(term for term in observed.terms if term.in_memory or term.coefficient < 0)
     return _searched(fit, equation, replace(observed, terms=here), k)
 
 
 def _searched(fit: Fitted, equation: Equation, observed: Weights, k: int) -> Rows:
-    """The same by a search, where they cannot be listed."""
+    """The same by a search, where zeros cannot be listed."""
     candidates = _Zeros(fit, equation.relation, observed)
     best = TopHeap(k, len(candidates.axes), candidates, score=partial(score, fit, equation.relation, by="probability"))
     if k > 0 and all(map(len, candidates.axes)):
@@ -85,7 +85,7 @@ def _searched(fit: Fitted, equation: Equation, observed: Weights, k: int) -> Row
 
 
 def _listed(fit: Fitted, relation: str, observed: Weights) -> Rows:
-    """All observed zeros, where only listed cells are observed: (n, order), in order."""
+    """All observed zeros where only listed cells are observed: (n, order), in order."""
     known = fit.known[relation]
     tables = [term.table.maybe_zeros() for term in observed.terms if term.table is not None]
     empty = np.zeros((0, len(known.shape)), np.int64)
@@ -94,7 +94,7 @@ def _listed(fit: Fitted, relation: str, observed: Weights) -> Rows:
 
 
 class _Zeros(Candidates):
-    """All cells that are observed and no links: what a search passes over is known, closed or missing."""
+    """Candidates that are observed and no links."""
 
     def __init__(self, fit: Fitted, relation: str, observed: Weights):
         shape = fit.known[relation].shape
@@ -113,7 +113,7 @@ class _Zeros(Candidates):
 
 def _surprise(fit: Fitted, relation: str, cells: Rows, *, links: bool) -> Array:
     miss = neg_log_p_zero(fit, relation, cells)
-    return 0.0 - np.log(np.maximum(-np.expm1(-miss), LEAST)) if links else miss
+    return 0.0 - np.log(np.maximum(-np.expm1(-miss), MIN_PROBABILITY)) if links else miss
 
 
 def _table(fit: Fitted, equation: Equation, links: Rows, zeros: Rows) -> "pl.DataFrame":
@@ -137,5 +137,5 @@ def _table(fit: Fitted, equation: Equation, links: Rows, zeros: Rows) -> "pl.Dat
 
 
 def _beside(name: str, equation: Equation) -> str:
-    """A column's name beside those of the indices."""
+    """A column name that no index has."""
     return f"{name}_" if name in equation.indices else name

@@ -1,8 +1,10 @@
-"""The most probable links of a relation, without a look at most of its cells."""
+"""Top-k links of a relation."""
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,131 +21,205 @@ from plait.analysis.topk.contraction import Axis
 from plait.analysis.topk.heap import Score, TopHeap
 from plait.data.encoding.names import listed
 from plait.errors import DataError, NoCandidatesWarning, ParameterError, TableLocation, quoted, suggestion
+from plait.files.write import appending
+from plait.forked import refuse_in_fork
 from plait.model.model import Equation
+from plait.progress import counting
 from plait.storage.fitted import Fitted
+from plait.tuning import TUNING
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 SCORES = ("mean", "probability", "rate")
+Batch = tuple[int, Rows, Array]  # number of queries; cells (m, order), and their scores
 
 
 def propose(
-    fit: Fitted,
-    relation: str,
-    k: int = 10,
-    *,
-    given: Mapping[str, Any] | None = None,
-    per: str | Sequence[str] | None = None,
-    include_known: bool = False,
-    exclude: Any = None,
-    score: str = "mean",
-    new_entities: Any = None,
+    fit: Fitted, relation: str, k: int = 10, **options: Any
 ) -> "tuple[pl.DataFrame, NoCandidatesWarning | None]":
-    """The k most probable links: the relation's index columns, then those of `predict`; best first.
+    """The k most probable links: the relation's index columns, then those of `predict`; best first. See `Fit.top`.
 
-    given: a name, or a list of names to choose among, for some of the indices. per: an index, or several, for every
-    entity (or combination) of which k links are wanted; the table goes through them in their order, those of each best
-    first. include_known: whether links of the data may be among them; without, a cell given in full that is a known
-    link leaves an empty table. exclude: a table or several, or dicts of columns, over some of the indices: such cells
-    are not proposed, and names that the fit does not know are passed over. score: the column to rank by. new_entities:
-    rows of guests by relation, who may be given. There are fewer than k rows where there are fewer such cells.
+    A `NoCandidatesWarning` is returned rather than raised where rules exclude all cells of the query: warning filters
+    are shared by threads.
 
-    A cell of a relation without a direction is there once, in the order of its rows, unless only another writing of it
-    was asked for; with per="user" a pair may be there for both of its entities.
-
-    What a rule makes unobservable is not proposed: pairs and slices that a `missing=` table names by some of the
-    indices, the diagonal of two indices on one axis where hardly any of it is observed (self-links), and cells of
-    exposure 0. Single cells of `missing=`, NaN, cells that are not listed, and what `hidden=` or
-    `plait.train_test_split` put aside may be proposed. Where rules leave nothing of what is asked for, a
-    `NoCandidatesWarning` that names them is returned beside the table: threads share filters of warnings, and could
-    not catch it.
-
-    Exact: no cell left out has a better score. Rates that differ by less than a relative 1e-12 count as equal. Where
-    equal cells compete for the last places it is not their names that decide, but it is the same ones in every call;
-    those shown are in the order of their rows.
+    The result is exact: no cell left out has a better score. Rates with a relative difference below 1e-12 are ties.
+    Ties for the last ranks are resolved in the same way in every call, independent of names; the cells shown are in the
+    order of their rows.
     """
-    equation = fit.model.equation(relation)
-    k = checked_count(k)
-    if score not in SCORES:
+    query = TopQuery.of(fit, relation, k, **options)
+    table = query.table(list(query.batches()))
+    return table, query.no_candidates(len(table))
+
+
+def propose_to_file(
+    fit: Fitted, relation: str, k: int, output: Any, *, escape_formulas: bool = True, **options: Any
+) -> tuple[int, NoCandidatesWarning | None]:
+    """Write the table of `propose` to a file, some queries of `per` at a time. Returns the number of links.
+
+    Row groups have at least `TUNING.top_chunk_links` links, but for the last.
+    """
+    refuse_in_fork("Fit.top")
+    if not isinstance(output, (str, os.PathLike)):
+        raise ParameterError.must_be("output", "a path", output)
+    query = TopQuery.of(fit, relation, k, **options)
+    if not query.places:
         raise ParameterError(
-            f"`score`: there is no ranking by {score!r}.",
-            actual=score,
-            hint=f"{suggestion(score, SCORES)}It is one of {', '.join(SCORES)}.",
+            "`output` requires `per`.", hint="Add `per`, or write the returned table with `plait.write`."
         )
-    places = _places(equation, per)
-    if new_entities is not None:
-        fit = _with_transient(fit, equation, given, new_entities)
-    axes = _axes(fit, equation, given)
-    candidates = Candidates(fit, relation, axes, include_known, read_excluded(fit, relation, exclude), places)
-    scored: Score | None = None
-    if score == "probability" or (score == "mean" and fit.likelihood[relation].binary):
-        scored = partial(score_of, fit, relation, by=score)
-    rows, scores = _found(fit, equation, candidates, places, k, scored)
-    if score == "mean" and not (fit.likelihood[relation].binary or fit.likelihood[relation].plain):
-        scores = score_of(fit, relation, rows, by=score)  # they were ranked by the rate, of which it is a multiple
-    closed = _nothing(relation, candidates) if k and not len(rows) else None
-    return _table(fit, equation, rows, scores, score, places), closed
+    links, waiting, n_waiting = 0, list[Batch](), 0
+    with (
+        appending(output, escape_formulas=escape_formulas) as append,
+        counting("ranking", query.n_queries) as advance,
+    ):
+        for batch in query.batches():
+            waiting.append(batch)
+            n_waiting += len(batch[1])
+            if n_waiting >= TUNING.top_chunk_links:
+                append(query.table(waiting))
+                links, waiting, n_waiting = links + n_waiting, [], 0
+            advance(batch[0])
+        if n_waiting or not links:
+            append(query.table(waiting))
+    links += n_waiting
+    return links, query.no_candidates(links)
+
+
+@dataclass(frozen=True, eq=False)
+class TopQuery:
+    """A checked query of `Fit.top`. `places`: positions of the indices of `per`."""
+
+    fit: Fitted
+    equation: Equation
+    k: int
+    places: Sequence[int]
+    score: str
+    candidates: Candidates
+
+    @classmethod
+    def of(
+        cls,
+        fit: Fitted,
+        relation: str,
+        k: int = 10,
+        *,
+        given: Mapping[str, Any] | None = None,
+        per: str | Sequence[str] | None = None,
+        include_known: bool = False,
+        exclude: Any = None,
+        score: str = "mean",
+        new_entities: Any = None,
+    ) -> "TopQuery":
+        equation = fit.model.equation(relation)
+        k = checked_count(k)
+        if score not in SCORES:
+            raise ParameterError(
+                f"`score` must be one of {', '.join(map(repr, SCORES))}, got {score!r}.",
+                actual=score,
+                hint=suggestion(score, SCORES).strip() or "Choose one of these.",
+            )
+        places = _places(equation, per)
+        if new_entities is not None:
+            fit = _with_transient(fit, equation, given, new_entities)
+        axes = _axes(fit, equation, given)
+        candidates = Candidates(fit, relation, axes, include_known, read_excluded(fit, relation, exclude), places)
+        return cls(fit, equation, k, places, score, candidates)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of combinations of entities of `per`; 1 without."""
+        return math.prod(len(self.candidates.axes[place]) for place in self.places)
+
+    def batches(self) -> Iterator[Batch]:
+        """Batches of queries in order."""
+        axes, places = self.candidates.axes, self.places
+        k = min(self.k, math.prod(len(axis) for n, axis in enumerate(axes) if n not in places))
+        if k == 0 or not all(map(len, axes)):
+            return
+        fit, relation, likelihood = self.fit, self.equation.relation, self.fit.likelihood[self.equation.relation]
+        score: Score | None = None
+        if self.score == "probability" or (self.score == "mean" and likelihood.binary):
+            score = partial(score_of, fit, relation, by=self.score)
+        # A mean that is neither the rate nor a probability is a multiple of the rate: ranked by the rate.
+        is_multiple = self.score == "mean" and not (likelihood.binary or likelihood.plain)
+        for n_queries, rows, scores in self._search(k, score):
+            yield n_queries, rows, score_of(fit, relation, rows, by="mean") if is_multiple else scores
+
+    def _search(self, k: int, score: Score | None) -> Iterator[Batch]:
+        fit, equation, candidates, places = self.fit, self.equation, self.candidates, self.places
+        axes = candidates.axes
+
+        def heap() -> TopHeap:
+            return TopHeap(k, len(axes), candidates, score=score)
+
+        if not places:
+            best = heap()
+            search_cells(fit, equation, axes, best)
+            yield 1, best.rows, best.scores
+            return
+        again = candidates.again if candidates.groups else None
+        blocks = Blocks(fit, equation, axes, places, candidates.refused(), candidates.closed.diagonals, again)
+        if blocks.at_once:
+            yield from blocks.best(k, score)
+            return
+        for best in search_per_entity(fit, equation, axes, places, heap):
+            yield 1, best.rows, best.scores
+
+    def table(self, batches: Sequence[Batch]) -> "pl.DataFrame":
+        """Links of batches: by query, then best first, then by row numbers."""
+        import polars as pl
+
+        fit, equation = self.fit, self.equation
+        rows = np.concatenate([np.zeros((0, len(equation.indices)), np.int64), *(rows for _, rows, _ in batches)])
+        scores = np.concatenate([np.zeros(0), *(scores for _, _, scores in batches)])
+        found = columns(fit, equation.relation, rows)
+        ranked = found.get(self.score, scores)
+        order = np.lexsort((*rows.T[::-1], -ranked, *(rows[:, place] for place in reversed(self.places))))
+        names = {
+            index: fit.entities[index].names.gather(rows[order, n]).alias(index)
+            for n, index in enumerate(equation.indices)
+        }
+        table = pl.DataFrame({**names, **{name: values[order] for name, values in found.items()}})
+        return add_titles(fit, table, equation.indices)
+
+    def no_candidates(self, n_links: int) -> NoCandidatesWarning | None:
+        """Warning where nothing is found because rules, and not only known links, exclude all cells."""
+        rules = self.candidates.rules() if self.k and not n_links else []
+        if not rules:
+            return None
+        more = "" if self.candidates.known is None else ", or are known links"
+        return NoCandidatesWarning(
+            f"no candidates: all requested cells are excluded by {' and '.join(rules)}{more}.",
+            location=self.equation.relation,
+            hint="Request other cells. Put cells that are unknown, but possible, into `hidden` of the relation.",
+        )
+
+
+# --- arguments
 
 
 def _with_transient(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None, new: Any) -> Fitted:
-    """The fit with guests, alone where only they are given."""
+    """The fit with the new entities; without others where only they are given."""
     from plait.incremental.fold_in import with_transient
 
     names = given if isinstance(given, Mapping) else {}
     return with_transient(fit, equation.relation, new, {index: _several(own) for index, own in names.items()})
 
 
-def _found(
-    fit: Fitted, equation: Equation, candidates: Candidates, places: Sequence[int], k: int, score: Score | None
-) -> tuple[Rows, Array]:
-    """The k best cells (m, order), or those of every combination of rows at some places; and their scores."""
-    axes = candidates.axes
-    k = min(k, math.prod(len(axis) for n, axis in enumerate(axes) if n not in places))
-    empty = np.zeros((0, len(axes)), np.int64), np.zeros(0)
-    if k == 0 or not all(map(len, axes)):
-        return empty
-    if not places:
-        best = TopHeap(k, len(axes), candidates, score=score)
-        search_cells(fit, equation, axes, best)
-        return best.rows, best.scores
-    blocks = Blocks(fit, equation, axes, places, candidates.refused(), candidates.again if candidates.groups else None)
-    if blocks.at_once:
-        return blocks.best(k, score)
-    found = list(search_per_entity(fit, equation, axes, places, lambda: TopHeap(k, len(axes), candidates, score=score)))
-    return np.concatenate([best.rows for best in found]), np.concatenate([best.scores for best in found])
-
-
-def _nothing(relation: str, candidates: Candidates) -> NoCandidatesWarning | None:
-    """What to say where rules, and not only known links, leave nothing to propose."""
-    rules = candidates.rules()
-    if not rules:
-        return None
-    more = "" if candidates.known is None else ", or known already"
-    return NoCandidatesWarning(
-        f"nothing can be proposed: all cells asked for are closed by {' and '.join(rules)}{more}.",
-        location=relation,
-        hint="Ask for others. What is unknown rather than impossible belongs into `hidden` of its relation.",
-    )
-
-
-# --- arguments
-
-
 def checked_count(k: Any) -> int:
-    """How many are asked for, 0 or more."""
+    """Check that k is an integer of at least 0."""
     try:
         count = operator.index(k) if not isinstance(k, bool) else -1
     except TypeError:
         count = -1
     if count < 0:
-        raise ParameterError.must_be("k", "a whole number, 0 or more", k)
+        raise ParameterError.must_be("k", "an integer of at least 0", k)
     return count
 
 
 def _axes(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None) -> list[Axis]:
-    """One axis for each index of the relation: all rows, or those given."""
+    """One axis per index of the relation: all rows, or those given."""
     if given is not None and not isinstance(given, Mapping):
         example = equation.indices[0] if equation.indices else "index"
         raise ParameterError.must_be(
@@ -153,8 +229,8 @@ def _axes(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None) -> l
         if index not in equation.indices:
             have = ", ".join(equation.indices) or "none"
             raise ParameterError(
-                f"`given`: {index!r} is no index of {equation.relation}.",
-                hint=f"{suggestion(index, equation.indices)}It has {have}.",
+                f"`given`: {index!r} is not an index of {equation.relation}.",
+                hint=f"{suggestion(index, equation.indices)}The indices are {have}.",
             )
     axes = []
     for place, index in enumerate(equation.indices):
@@ -166,24 +242,26 @@ def _axes(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None) -> l
 
 
 def _places(equation: Equation, each: Any) -> list[int]:
-    """Where the indices stand for whose entities links are wanted."""
+    """Positions of the indices of `per`."""
     if each is None:
         return []
     names = [each] if isinstance(each, str) else list(each) if isinstance(each, (list, tuple)) else []
     relation, have = equation.relation, ", ".join(equation.indices) or "none"
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ParameterError.must_be("per", "one index or several, each once", each, hint=f"The indices are {have}.")
+        raise ParameterError.must_be(
+            "per", "one index, or a list of different indices", each, hint=f"The indices are {have}."
+        )
     for name in names:
         if name not in equation.indices:
             raise ParameterError(
-                f"`per`: {name!r} is no index of {relation}.",
+                f"`per`: {name!r} is not an index of {relation}.",
                 actual=name,
-                hint=f"{suggestion(name, equation.indices)}It has {have}.",
+                hint=f"{suggestion(name, equation.indices)}The indices are {have}.",
             )
     if len(names) == len(equation.indices):
         raise ParameterError(
-            f"`per`: {', '.join(names)} are all indices of {relation}, so there is nothing to choose.",
-            hint="Leave one of them out, or score cells of your own with predict.",
+            f"`per`: {', '.join(names)} are all indices of {relation}, so no index is left to rank.",
+            hint="Remove one of them, or use `predict` to score given cells.",
         )
     return [equation.indices.index(name) for name in names]
 
@@ -203,26 +281,8 @@ def _given_rows(fit: Fitted, index: str, names: Any) -> Rows:
         name = column[int(np.argmax(rows < 0))]
         near = suggestion(name, labels.names.head(10_000).to_list()) if isinstance(name, str) else ""
         raise DataError(
-            f"{quoted(name)} is no entity of axis {labels.axis}, which has {listed(labels.names)}.",
+            f"{quoted(name)} is not an entity of axis {labels.axis}, which has {listed(labels.names)}.",
             location=TableLocation("given", index, noun="index"),
-            hint=f"{near}Take one of them, or leave {index!r} open.",
+            hint=f"{near}Choose one of them, remove {index!r} from `given`, or pass its links as `new_entities`.",
         )
     return np.unique(rows)
-
-
-# --- the answer
-
-
-def _table(
-    fit: Fitted, equation: Equation, rows: Rows, scores: Array, score: str, places: Sequence[int]
-) -> "pl.DataFrame":
-    import polars as pl
-
-    found = columns(fit, equation.relation, rows)
-    ranked = found.get(score, scores)
-    order = np.lexsort((*rows.T[::-1], -ranked, *(rows[:, place] for place in reversed(places))))
-    names = {
-        index: fit.entities[index].names.gather(rows[order, n]).alias(index) for n, index in enumerate(equation.indices)
-    }
-    table = pl.DataFrame({**names, **{name: values[order] for name, values in found.items()}})
-    return add_titles(fit, table, equation.indices)

@@ -1,1 +1,1 @@
-"""Data bound to a model: cells checked and numbered, given factors, what a fit remembers of it."""
+"""Binding of data to a model: checked and numbered cells, given factors, known links."""

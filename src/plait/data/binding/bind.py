@@ -1,4 +1,6 @@
-"""Bind data to a model: one Labels per axis, every relation as sorted cells, values and weights, all checked once."""
+"""Binding: data and model to one `Labels` per axis, and every relation as sorted cells, values and
+weights, checked once.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -18,6 +20,7 @@ from plait.data.observation.observed import Rule, observe
 from plait.data.observation.structural_zeros import Tables, close
 from plait.data.observation.symmetry import groups_of, mirrored
 from plait.data.sources.arrays import ArraySource
+from plait.data.sources.coercion import by_relation
 from plait.data.sources.relation import AUTO, Relation, Source, as_relation
 from plait.data.sources.tables import POLARS
 from plait.data.sparse.csf_index import CSFIndex, distinct
@@ -30,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class Elsewhere(Protocol):
-    """A relation that is not in memory, and never will be as a whole."""
+    """A relation that is never in memory as a whole."""
 
     @property
     def entities(self) -> Mapping[str, Labels]:
-        """The names of its axes, whose rows it knows by number."""
+        """Names of its axes, in the order of its row numbers."""
 
     def bound(self, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
-        """The relation as a fit needs it; names: those of its axes first, perhaps others after them."""
+        """The bound relation; `names` starts with those of its axes."""
 
 
 Begin = Callable[[Relation, str, tuple[str, ...]], Stream | None]
@@ -52,10 +55,10 @@ def bind(
     elsewhere: Mapping[str, Elsewhere] | None = None,
     stream: Begin | None = None,
 ) -> Data:
-    """Read and check all data of a model; ``entities`` declares entities by axis.
+    """Read and check all data of a model; `entities` declares entities by axis.
 
-    warn: of what is likely a mistake (`plait.checks`). elsewhere: relations that are not in `data`. stream:
-    goes through a table that is not in memory, and need not be; None where it has to be.
+    `warn`: about likely mistakes (`plait.checks`). `elsewhere`: relations that are not in `data`. `stream`: reader of a
+    table that need not be in memory; None where it has to be.
     """
     elsewhere = elsewhere or {}
     relations = relations_of(model, data, elsewhere)
@@ -76,19 +79,19 @@ def bind(
     bound |= {name: one.bound(model.equation(name), names) for name, one in elsewhere.items()}
     bound = {name: bound[name] for name in model.relations}
     result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
-    if warn and not is_lost():  # names are looked at by polars
+    if warn and not is_lost():  # checks of names use polars
         warn_of(check_data(result, relations, sources))
     return result
 
 
 def _kept(elsewhere: Mapping[str, Elsewhere]) -> dict[str, Labels]:
-    """The names of axes whose rows are numbered already."""
+    """Names of axes whose rows are numbered already."""
     kept: dict[str, Labels] = {}
     for name, one in elsewhere.items():
         for axis, labels in one.entities.items():
             if axis in kept and kept[axis] != labels:
                 raise DataError(
-                    f"axis {axis} has other entities than another packed relation.",
+                    f"axis {axis} has different entities than in another packed relation.",
                     location=TableLocation(name),
                     hint="Pack both into one folder: plait.pack(model, data, …).",
                 )
@@ -97,18 +100,14 @@ def _kept(elsewhere: Mapping[str, Elsewhere]) -> dict[str, Labels]:
 
 
 def relations_of(model: Model, data: Mapping[str, Any], elsewhere: Collection[str] = ()) -> dict[str, Relation]:
-    """The relations of a model that are given as data; the others must be elsewhere."""
-    if not isinstance(data, Mapping):
-        raise DataError(
-            f"`data` is {type(data).__name__}.",
-            hint=f"Give a dict, relation -> table: {{{model.relations[0]!r}: …}}.",
-        )
+    """Relations of a model in `data`; the others must be elsewhere."""
+    data = by_relation(model, data)
     for name in data:
         if name not in model.relations:
             left = [relation for relation in model.relations if relation not in data]
             raise DataError(
-                f"there are data for {quoted(name)}, which is no relation of the model.",
-                hint=f"{suggestion(name, left)}Its relations are {', '.join(model.relations)}.",
+                f"{quoted(name)} is not a relation of the model.",
+                hint=f"{suggestion(name, left)}The relations are {', '.join(model.relations)}.",
             )
     for name in model.relations:
         if name not in data and name not in elsewhere:
@@ -120,18 +119,18 @@ def relations_of(model: Model, data: Mapping[str, Any], elsewhere: Collection[st
 
 
 def declared_names(model: Model, entities: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Declared names by axis; the user may say index or axis."""
+    """Declared names by axis; keys may be indices or axes."""
     declared: dict[str, Any] = {}
     if not isinstance(entities, Mapping):
         raise DataError(
-            f"`entities` is {type(entities).__name__}.",
-            hint=f"Give a dict, axis -> names: {{{model.visible[0]!r}: […]}}.",
+            f"`entities` must be a dict from axis to names, got {type(entities).__name__}.",
+            hint=f'Example: {{{model.visible[0]!r}: ["a", "b"]}}.',
         )
     for index, names in entities.items():
         if index not in model.visible:
             raise DataError(
-                f"`entities` names {quoted(index)}, which is no visible index of the model.",
-                hint=f"{suggestion(index, model.visible)}It has {', '.join(model.visible) or 'none'}.",
+                f"`entities`: {quoted(index)} is not an axis of the model.",
+                hint=f"{suggestion(index, model.visible)}The axes are {', '.join(model.visible) or 'none'}.",
             )
         axis = model.axis(index)
         if axis in declared:
@@ -149,7 +148,7 @@ def labels_of(
     declared: Mapping[str, Any],
     kept: Mapping[str, Labels] | None = None,
 ) -> dict[str, Labels]:
-    """Labels by axis, and by every index on it; kept: those whose rows are numbered already, to which others add."""
+    """Labels by axis, and by every index on it; `kept`: labels that are numbered already and come first."""
     mentions: dict[str, list[Seen | Tallied]] = {axis: [] for axis in model.axes}
     for name, source in sources.items():
         for k, index in enumerate(model.equation(name).indices):
@@ -167,7 +166,7 @@ def labels_of(
 def _seen_rows(
     model: Model, names: Mapping[str, Labels], bound: Mapping[str, BoundRelation], declared: Mapping[str, Any]
 ) -> dict[str, NDArray[np.int64]]:
-    """Rows with data by visible index, in the order that they would have if nothing were declared."""
+    """Rows with data by visible index, in the order that they would have without declared names."""
     seen = {axis: np.zeros(len(names[axis]), bool) for axis in model.axes}
     arrays = set()
     for relation in bound.values():
@@ -251,7 +250,7 @@ def _positive(numbers: Array) -> bool:
 def missing_of(
     relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]
 ) -> tuple[Tables, Tables]:
-    """Coordinates of missing cells, pairs and slices by index set, each once; and of those that are put aside."""
+    """Coordinates of missing cells, pairs and slices by index set, each once; and of hidden ones."""
     missing = _encoded(relation, relation.read_missing(source.name, indices), indices, names)
     if isinstance(source, ArraySource) and len(source.hidden):
         gaps = distinct(source.hidden, [len(names[index]) for index in indices])
@@ -274,7 +273,7 @@ def _encoded(
 
 
 def together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables:
-    """Coordinates of two kinds, each once and in order."""
+    """Union of two sets of coordinates, sorted."""
     common = {
         over: distinct(np.concatenate([coords, more[over]]), [len(names[index]) for index in over])
         for over, coords in some.items()
@@ -284,24 +283,24 @@ def together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables:
 
 
 def unlisted_weight(relation: Relation, source: Source) -> float:
-    """The weight of a cell that is neither listed nor hidden."""
+    """Weight of a cell that is neither listed nor hidden."""
     if isinstance(source, ArraySource) and source.unlisted_missing:
         return 0.0
     if relation.observed == "all":
         return 1.0
     if relation.observed == "listed":
-        # A dense array lists its zeros too, though they are not kept.
+        # A dense array lists its zeros, though they are not stored.
         return 1.0 if isinstance(source, ArraySource) and source.dense else 0.0
     return float(relation.observed)
 
 
 def _zero_weight(relation: Relation) -> float:
-    """The weight of a listed 0: w where zeros weigh w."""
+    """Weight of a listed 0: w where zeros weigh w."""
     return 1.0 if isinstance(relation.observed, str) else float(relation.observed)
 
 
 def _own_weights(relation: Relation, found: Listing) -> Array:
-    """The weight of each listed cell: as given; else 1, or w for a listed 0 where zeros weigh w."""
+    """Weight of each listed cell: as given; else 1, or w for a listed 0 where zeros weigh w."""
     if found.weights is not None:
         return found.weights
     zero = _zero_weight(relation)

@@ -1,4 +1,4 @@
-"""The listed cells of one relation as row numbers: hidden ones dropped, checked, sorted, duplicates settled."""
+"""Entries: the listed cells of one relation as row numbers, checked, sorted, without hidden cells and duplicates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Listed cells: coords (n, order), values (n,), weights (n,) or None; rows: where each stood in the source.
+    """Listed cells: coords (n, order), values (n,), weights (n,) or None; `rows`: position of each in the source.
 
-    writing: how each was written (`observation.symmetry`) where a cell can be written in several ways.
+    `writing`: orientation of each (`observation.symmetry`) in undirected relations.
     """
 
     source: TableSource | ArraySource
@@ -44,11 +44,11 @@ class Entries:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape of the relation."""
+        """Shape of the relation."""
         return tuple(len(labels) for _, labels in self.labels)
 
     def chosen(self, which: AnyArray, coords: AnyArray | None = None) -> "Entries":
-        """Some of the entries, by mask or position; coords: theirs, if they are known."""
+        """Some of the entries, by mask or position; `coords`: theirs, if known."""
         places = np.flatnonzero(which) if which.dtype == bool else which
         weights = None if self.weights is None else taken(self.weights, places)
         rows = places if self.rows is None else taken(self.rows, places)
@@ -58,23 +58,23 @@ class Entries:
         return replace(self, coords=coords, values=values, weights=weights, rows=rows, writing=writing)
 
     def in_one_way(self, groups: Groups) -> "Entries":
-        """Every cell in its canonical writing; groups: the places whose order says nothing."""
+        """Every cell in its canonical orientation; `groups`: exchangeable positions."""
         if not groups:
             return self
         return replace(self, coords=canonical(self.coords, groups), writing=writing(self.coords, groups))
 
     def row(self, entry: int) -> int:
-        """The row of the source that an entry stood in."""
+        """Source row of an entry."""
         return entry if self.rows is None else int(self.rows[entry])
 
     def named(self, entry: int) -> str:
-        """The labels of an entry: ``user='u1', place=3``."""
+        """Labels of an entry: ``user='u1', place=3``."""
         return ", ".join(
             f"{index}={quoted(labels[int(row)])}" for (index, labels), row in zip(self.labels, self.coords[entry])
         )
 
     def place(self, entry: int, column: str | None = None) -> TableLocation:
-        """Where an entry stands, for errors."""
+        """Location of an entry, for errors."""
         if isinstance(self.source, ArraySource):
             return TableLocation(self.source.name, cell=tuple(self.coords[entry].tolist()))
         return TableLocation(self.source.name, column, (self.row(entry),))
@@ -83,7 +83,7 @@ class Entries:
 def encode(
     labels: Mapping[str, "pl.Series"], names: Mapping[str, Labels], columns: Mapping[str, str], name: Named
 ) -> AnyArray:
-    """Labels by index -> coordinates (n, k), in the order of the mapping."""
+    """Coordinates (n, k) of labels by index, in the order of the mapping."""
     count = len(next(iter(labels.values())))
     coords = np.empty((count, len(labels)), coordinate_type([len(names[index]) for index in labels]))
     for k, (index, series) in enumerate(labels.items()):
@@ -94,7 +94,7 @@ def encode(
 def entries_of(
     source: TableSource | ArraySource, indices: Sequence[str], names: Mapping[str, Labels], rows: slice | None = None
 ) -> Entries:
-    """All listed cells of a source, or those of some rows, in the order of the source."""
+    """Listed cells of a source, or of some of its rows, in the order of the source."""
     labels = tuple((index, names[index]) for index in indices)
     part = slice(None) if rows is None else rows
     if isinstance(source, ArraySource):
@@ -109,7 +109,7 @@ def entries_of(
 
 
 def without_hidden(entries: Entries, hidden: Mapping[tuple[str, ...], AnyArray]) -> Entries:
-    """The entries that no hidden table covers. After this nothing remembers what the others were."""
+    """The entries that no hidden table covers."""
     indices = [index for index, _ in entries.labels]
     covered = np.zeros(len(entries), bool)
     for over, coords in hidden.items():
@@ -121,15 +121,15 @@ def without_hidden(entries: Entries, hidden: Mapping[tuple[str, ...], AnyArray])
     return entries.chosen(~covered) if covered.any() else entries
 
 
-WANTED = "a finite number, 0 or more"
+WANTED = "a finite number of at least 0"
 HINTS = {
-    "value": "Counts and links are finite numbers, 0 or more.",
-    "weight": "A weight is a finite number, 0 or more.",
-    "exposure": "An exposure is a finite number, 0 or more.",
+    "value": "Values are finite numbers of at least 0.",
+    "weight": "A weight is a finite number of at least 0.",
+    "exposure": "An exposure is a finite number of at least 0.",
 }
-OUT_OF_RANGE = f"Numbers over 0 are from {MIN_NUMBER:g} to {MAX_NUMBER:g}: use another unit."
+OUT_OF_RANGE = f"Positive numbers must be between {MIN_NUMBER:g} and {MAX_NUMBER:g}; use another unit."
 GAPS = {
-    "value": "Remove the row and name its cell in `missing`.",
+    "value": "Remove the row and put its cell into `missing`.",
     "weight": "Remove the row.",
     "exposure": "Remove the row.",
 }
@@ -139,7 +139,7 @@ SUM = '`duplicates="sum"`'
 
 
 def checked(entries: Entries, noun: str = "value") -> Entries:
-    """Refuse values and weights that are not in range; the value of a cell that weighs nothing is not looked at."""
+    """Refuse values and weights out of range; values of weight 0 are not checked."""
     source = entries.source
     if entries.weights is not None and isinstance(source, TableSource):
         _refuse_bad(entries, entries.weights, source.weight_column, "weight")
@@ -163,12 +163,12 @@ def _refuse_bad(entries: Entries, numbers: Array, column: str, noun: str) -> Non
 
 
 def hint(number: float, noun: str) -> str:
-    """The hint of a number that is not in range."""
+    """Hint for a number out of range."""
     return OUT_OF_RANGE if 0 < number < np.inf else HINTS[noun]
 
 
 def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -> None:
-    """Values that the likelihood does not know; summed: whether cells listed twice were added up."""
+    """Refuse values that the likelihood does not allow; `summed`: whether duplicates were summed."""
     bad = likelihood.bad(entries.values)
     if not bad.any():
         return
@@ -177,7 +177,7 @@ def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -
     if summed:  # no row has this value
         where, what = (
             TableLocation(entries.source.name),
-            f"the values of {entries.named(entry) or 'the cell'} add up to",
+            f"the sum of the values of {entries.named(entry) or 'the cell'} is",
         )
     raise DataError(
         f"{what} {entries.values[entry]:g}, but the likelihood is {likelihood}.",
@@ -189,7 +189,7 @@ def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -
 
 
 def settled(entries: Entries, duplicates: str) -> tuple[Entries, int]:
-    """The entries sorted, each cell once; and how many were added to another one."""
+    """Sorted entries without duplicates, and the number of entries that were added to another one."""
     order, coords = sort_cells(entries.coords, entries.sizes)
     if order is not None:
         entries = entries.chosen(order, coords)
@@ -203,24 +203,24 @@ def settled(entries: Entries, duplicates: str) -> tuple[Entries, int]:
 
 
 def _same_cell(entries: Entries) -> AnyArray:
-    """Which of sorted entries are about the same cell as the one before, (n − 1,)."""
+    """Which of sorted entries repeat the cell before, (n − 1,)."""
     return np.asarray((entries.coords[1:] == entries.coords[:-1]).all(axis=1))
 
 
 def _each_once(entries: Entries, same: AnyArray, duplicates: str) -> tuple[Entries, int]:
-    """Sorted entries without repeats, and how many were added to another one; same: which repeat the one before."""
-    # What a repeated cell means is settled for sparse arrays: SciPy adds them up.
+    """Sorted entries without duplicates, and the number summed; `same`: which repeat the cell before."""
+    # Duplicates of sparse arrays are summed, as in SciPy.
     if duplicates == "error" and isinstance(entries.source, TableSource):
         raise _twice(entries, same)
     return _summed(entries, same), int(np.count_nonzero(same))
 
 
 def _each_way_once(entries: Entries, duplicates: str) -> tuple[Entries, int]:
-    """Sorted entries without repeats of a cell that are written in the same way."""
+    """Sorted entries without duplicates of equal orientation."""
     assert entries.writing is not None
     same = _same_cell(entries)
     again = same & (entries.writing[1:] == entries.writing[:-1])
-    if (same[1:] & same[:-1]).any():  # the same way need not follow at once
+    if (same[1:] & same[:-1]).any():  # equal orientations need not be adjacent
         number = np.cumsum(np.concatenate([[True], ~same]))
         entries = entries.chosen(np.lexsort((entries.writing, number)))
         assert entries.writing is not None
@@ -229,7 +229,7 @@ def _each_way_once(entries: Entries, duplicates: str) -> tuple[Entries, int]:
 
 
 def _all_ways_once(entries: Entries, duplicates: str) -> tuple[Entries, int]:
-    """Sorted entries, each cell once: it may be written in several ways if they all say the same."""
+    """Sorted entries, each cell once: its orientations must agree."""
     same = _same_cell(entries)
     first = np.flatnonzero(np.concatenate([[True], ~same]))
     unlike = np.zeros(len(first), bool)
@@ -247,7 +247,7 @@ def _all_ways_once(entries: Entries, duplicates: str) -> tuple[Entries, int]:
 
 
 def _unlike(entries: Entries, first: int) -> DataError:
-    """A cell without a direction that has two values, or weights; first: its first entry."""
+    """Error for an undirected cell with two values or weights; `first`: its first entry."""
     second = first + 1
     if entries.weights is not None and entries.weights[first] != entries.weights[second]:
         noun, numbers = "weight", entries.weights
@@ -255,18 +255,20 @@ def _unlike(entries: Entries, first: int) -> DataError:
         noun, numbers = "value", entries.values
         while numbers[first] == numbers[second]:
             second += 1
-    said = f"the {noun} is {numbers[first]:g} written one way and {numbers[second]:g} written the other"
+    said = f"the {noun} is {numbers[first]:g} in one direction and {numbers[second]:g} in the other"
     rows = (entries.row(first), entries.row(second)) if isinstance(entries.source, TableSource) else ()
-    sums = f", or add them up with {SUM}" if noun == "value" else ""
+    sums = f", or sum them with {SUM}" if noun == "value" else ""
     return DataError(
-        f"{entries.named(first)} has no direction, as exchanging the two leaves the equation as it is, but {said}.",
+        f"{entries.named(first)} has no direction because the equation is symmetric, but {said}.",
         location=TableLocation(entries.source.name, rows=rows),
-        hint=f"Remove one{sums}; where links have a direction, write two different factors.",
+        hint=f"Remove one of the rows{sums}; if links have a direction, use two different factors.",
     )
 
 
 def _twice(entries: Entries, same: AnyArray) -> DataError:
-    """The earliest row that repeats a cell, and the first one of that cell; same: which equal the entry before."""
+    """Error with the earliest row that repeats a cell, and the first row of that cell; `same`: which repeat the cell
+    before.
+    """
     repeated = np.flatnonzero(same) + 1
     second = int(repeated[0 if entries.rows is None else np.argmin(entries.rows[repeated])])
     first = int(np.flatnonzero(~np.concatenate([[False], same[:second]]))[-1])
@@ -274,16 +276,18 @@ def _twice(entries: Entries, same: AnyArray) -> DataError:
     also = f"; {more} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
     named = entries.named(first) or "the same cell"
     sums = isinstance(entries.source, TableSource) and entries.source.spec == "Relation"
-    hint = f", or add them up with {SUM}" if sums else ""
+    hint = f", or sum them with {SUM}" if sums else ""
     return DataError(
-        f"both are about {named}{also}.",
+        f"both rows contain {named}{also}.",
         location=TableLocation(entries.source.name, rows=(entries.row(first), entries.row(second))),
         hint=f"Remove one{hint}.",
     )
 
 
 def _summed(entries: Entries, same: AnyArray) -> Entries:
-    """Sorted entries with equal ones added up, smallest value first: the order of rows must not change the last bit."""
+    """Sorted entries with duplicates summed, smallest value first, so the result does not depend on the
+    order of rows.
+    """
     new = np.concatenate([[True], ~same])
     order, first = np.lexsort((entries.values, np.cumsum(new))), np.flatnonzero(new)
     values = np.add.reduceat(entries.values[order], first)
@@ -292,8 +296,8 @@ def _summed(entries: Entries, same: AnyArray) -> Entries:
         if (least != most).any():
             entry = int(first[np.argmax(least != most)])
             raise DataError(
-                f"rows about {entries.named(entry)} are to be summed but have different weights.",
+                f"the rows of {entries.named(entry)} cannot be summed: their weights differ.",
                 location=TableLocation.of(entries.source.name),
-                hint="Give rows of one cell the same weight, or sum them before.",
+                hint="Give all rows of a cell the same weight, or sum them before the fit.",
             )
     return replace(entries.chosen(first), values=values)

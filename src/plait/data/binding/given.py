@@ -1,6 +1,7 @@
-"""Given factors over visible indices (exposures V, docs/math.md, section 7) as Weights."""
+"""Given factors over visible indices (exposures V, docs/math.md, section 7) as `Weights`."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -24,17 +25,31 @@ if TYPE_CHECKING:
     from plait.data.bound import Data
 
 
+class ComputedFactor(ABC):
+    """A given factor that is computed from the links of the data that it is bound to."""
+
+    @abstractmethod
+    def weights(self, data: "Data", indices: Sequence[str], name: str) -> Weights:
+        """The factor over its indices, name: as in the model."""
+
+    @abstractmethod
+    def words(self) -> dict[str, Any]:
+        """What a run keeps of it."""
+
+
 def bind_exposure(
     exposure: Any, factor_indices: Sequence[str], data: "Data", name: str, groups: Groups = ()
 ) -> Weights:
     """V = default + Σ (table − default) of a given factor, over its indices; from an Exposure, a table or an array.
 
-    groups: places of indices without an order, where the factor is one of pairs.
+    `groups`: exchangeable positions, for a factor of an undirected relation.
     """
+    if isinstance(exposure, ComputedFactor):
+        return exposure.weights(data, factor_indices, name)
     if not isinstance(exposure, Exposure):
         if not is_array(exposure) and not is_table(exposure):
             raise DataError(
-                f"an exposure cannot be read from {type(exposure).__name__}.",
+                f"an exposure must be a table or an array, got {type(exposure).__name__}.",
                 location=TableLocation.of(name),
                 hint=KINDS,
             )
@@ -52,7 +67,7 @@ def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], na
     for first, second in groups:
         if not np.array_equal(values, values.swapaxes(first, second)):
             raise DataError(
-                "the array is not symmetric, but the pairs have no order.",
+                "the array must be symmetric, because the equation is.",
                 location=TableLocation.of(name),
                 hint=BOTH_WAYS,
             )
@@ -70,7 +85,7 @@ def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], na
         return Weights.constant(indices, shape, float(values))
     if len(indices) == 1:
         return Weights.from_vector(indices, shape, indices[0], values)
-    # The most frequent value is the constant, so that the table is short.
+    # The most frequent value is the constant, for a short table.
     distinct, counts = np.unique(values, return_counts=True)
     default = float(distinct[np.argmax(counts)])
     coords = np.argwhere(values != default)
@@ -81,7 +96,7 @@ def _check_shape(got: tuple[int, ...], indices: tuple[str, ...], shape: tuple[in
     if got != shape:
         wanted = ", ".join(f"{index}: {size}" for index, size in zip(indices, shape)) or "one number"
         raise DataError(
-            f"the array has shape {got}, but wanted is {shape} ({wanted}).",
+            f"the array has shape {got}, expected {shape} ({wanted}).",
             location=TableLocation.of(name),
             hint="Give one entry per cell.",
         )
@@ -110,7 +125,7 @@ def _from_table(
         raise DataError(
             f"the table lists {len(entries):,} of {math.prod(shape):,} cells.",
             location=TableLocation.of(name),
-            hint="Say what the others are: `default=1.0`.",
+            hint="Set the value of all other cells, such as `default=1.0`.",
         )
     coords, values = _in_both_ways(entries.coords, entries.values, shape, groups, name)
     return _spread(indices, shape, coords, values, float(exposure.default or 0.0))
@@ -119,7 +134,7 @@ def _from_table(
 def _in_both_ways(
     coords: Any, values: Any, shape: tuple[int, ...], groups: Groups, name: str
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Sorted coordinates (n, order) and their values with the other way of writing each pair, listed or not."""
+    """Sorted coordinates (n, order) and values, with both orientations of each pair."""
     for first, second in groups:
         turned = coords.copy()
         turned[:, [first, second]] = coords[:, [second, first]]
@@ -129,7 +144,7 @@ def _in_both_ways(
         twice = np.concatenate([values, values])
         if not np.array_equal(twice, twice[at][which.reshape(-1)]):
             raise DataError(
-                "a pair has two values, one each way, but pairs have no order.",
+                "a pair has two different values, one for each direction, but the equation is symmetric.",
                 location=TableLocation.of(name),
                 hint=BOTH_WAYS,
             )
@@ -142,41 +157,41 @@ def _spread(indices: tuple[str, ...], shape: tuple[int, ...], coords: Any, value
     return Weights.constant(indices, shape, default).replaced(cells, default, values)
 
 
-BOTH_WAYS = "List each pair once, or both ways with one value; or write two factors, U[i, r] V[j, r]."
+BOTH_WAYS = "List each pair once, or with the same value in both directions; or use two factors, U[i, r] V[j, r]."
 
 
 @dataclass(frozen=True, eq=False)
 class Exposures:
     """Given factors without latent indices: their names, and their product in each term, over the relation's indices.
 
-    terms: by `term_key`; a term that has none is not there.
+    `terms`: by `term_key`; only terms with an exposure.
     """
 
     names: frozenset[str]
     terms: Mapping[str, Weights]
 
     def of(self, relation: str, term: int) -> Weights | None:
-        """V of a term, by its number in the equation; None where there is no exposure."""
+        """V of a term; None without an exposure."""
         return self.terms.get(term_key(relation, term))
 
     def at(self, relation: str, term: int, cells: NDArray[np.integer]) -> NDArray[np.float64] | None:
-        """V of a term at some cells of the relation; None where there is no exposure."""
+        """V of a term at cells of the relation; None without an exposure."""
         weights = self.of(relation, term)
         return None if weights is None else weights.at(cells)
 
     def indices(self, relation: str) -> frozenset[str]:
-        """The indices of a relation that any of its exposures depends on."""
+        """Indices of a relation on which any of its exposures depends."""
         own = [weights for key, weights in self.terms.items() if relation_of(key) == relation]
         return frozenset(i for w in own for term in w.terms for i in (*term.vectors, *term.table_indices))
 
 
 def term_key(relation: str, term: int) -> str:
-    """A term of a relation as one word, that of the first is the relation's name: so runs of format 3 can be read."""
+    """Key of a term; that of the first is the relation's name, as in run format 3."""
     return f"{relation} + {term}" if term else relation
 
 
 def relation_of(key: str) -> str:
-    """The relation that a key belongs to."""
+    """The relation of a key."""
     return key.partition(" ")[0]
 
 
@@ -201,7 +216,7 @@ def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
 
 
 def _groups(model: Model, name: str) -> Groups:
-    """The places of a factor's indices between which pairs have no order."""
+    """Exchangeable positions of a factor's indices."""
     found = {
         (occurrence.indices.index(i), occurrence.indices.index(j))
         for equation in model.equations
@@ -213,7 +228,7 @@ def _groups(model: Model, name: str) -> Groups:
 
 
 def _renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:
-    """The same weights under the index names of one equation."""
+    """Weights under the index names of one equation."""
     new = dict(zip(weights.indices, indices))
 
     def rename(term: Term) -> Term:

@@ -1,8 +1,7 @@
-"""What a fit remembers of a relation's data: its links, what rules close, and the names of its columns.
+"""Known links of a fit: links, structural zeros and column names; and the Bayesian bootstrap (Rubin, 1981), which
+reweights links by Exp(1) draws.
 
-Other data that might have been seen: links reweighed by Exp(1) draws, the Bayesian bootstrap.
-
-Zeros keep their weight: where there are many for each link, drawing theirs too changes nothing that a fit could see.
+The bootstrap keeps the weights of zeros: with many zeros per link, draws for them would not change a fit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,11 +29,10 @@ if TYPE_CHECKING:
 class Known:
     """Cells with X > 0 and M > 0: cells (n, order) in lexicographic order, values (n,) X, weights (n,) M.
 
-    links: what they are made from when first asked for: a fit keeps no more. closed: cells that no link is expected
-    in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
-    groups: places of indices whose order says nothing (`observation.symmetry`); cells are in their canonical writing,
-    and every question here may be asked in any. kind: whose table the data were, which is what `top` answers with.
-    rule, boxes: how cells of new entities would be observed, and M in boxes; none in runs of earlier versions.
+    `links`: their source, read when first used. `closed`: structural zeros. `columns`, `value`: column names of the
+    data, if it was a table. `groups`: exchangeable positions (`observation.symmetry`); cells are in canonical
+    orientation, queries may have any. `kind`: library of the table, in which `top` answers. `rule`, `boxes`:
+    observation of cells of new entities, and M in boxes; None in runs of earlier versions.
     """
 
     shape: tuple[int, ...]
@@ -49,7 +47,6 @@ class Known:
 
     @classmethod
     def of(cls, relation: "BoundRelation") -> Self:
-        """What is remembered of a bound relation."""
         return cls(
             relation.shape, relation.links, relation.closed, relation.columns, relation.value, relation.groups,
             relation.kind, relation.rule,
@@ -75,7 +72,7 @@ class Known:
 
     @property
     def weights(self) -> Array:
-        """M at the cells, (n,); of links on disk, that of the relation alone."""
+        """M at the cells, (n,); for links on disk, the weight of the relation."""
         return self.links.weights
 
     def total(self) -> float:
@@ -83,41 +80,45 @@ class Known:
         return self.links.total()
 
     def pieces(self, size: int) -> Iterator[LinkArrays]:
-        """All of them, at most `size` at a time, in the order in which they are kept."""
+        """All links in chunks of at most `size`, in stored order."""
         return self.links.pieces(size)
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
-        """Which of some cells (m, order), as row numbers, are known links."""
+        """Which cells (m, order), as row numbers, are known links."""
         return self.links.contain(self.canonical(cells))
 
     def values_at(self, cells: AnyArray) -> Array:
-        """X at some cells (m, order), 0 where there is no known link."""
+        """X at cells (m, order), 0 without a known link."""
         return self.links.find(self.canonical(cells))
 
     def canonical(self, cells: AnyArray) -> AnyArray:
-        """Cells (m, order), as row numbers, in the writing in which known ones are kept."""
+        """Cells (m, order), as row numbers, in canonical orientation."""
         return canonical(cells, self.groups)
 
     def among(self, keep: Keep) -> "Known":
-        """Where links are on disk, those of them that are wanted, in memory; else all, as they are."""
+        """Wanted links of those on disk, in memory; links in memory are returned unchanged."""
         links = self.links.among(keep)
         return self if links is self.links else replace(self, links=links)
 
     @cached_property
     def observed(self) -> Weights:
-        """M of all cells; only where the rule is known."""
+        """M of all cells; requires a rule."""
         if len(self.boxes) == 1 and self.boxes[0].weights.shape == self.shape:
             return self.boxes[0].weights
         return together(self.boxes[0].weights.indices, self.shape, self.boxes, self.groups)
 
     @property
     def written(self) -> AnyArray:
-        """The known links in all their writings, (m, order), in lexicographic order."""
-        return written(self.cells, self.shape, self.groups)
+        """Known links in all their orientations, (m, order), in lexicographic order."""
+        return self.written_in(self.cells)
+
+    def written_in(self, cells: AnyArray) -> AnyArray:
+        """Known links (n, order) in all their orientations, (m, order), in lexicographic order."""
+        return written(cells, self.shape, self.groups)
 
 
 def reweighed(data: Data, seed: int) -> Data:
-    """The same data, each link's weight times a draw of mean 1; the same draws for the same seed and cells."""
+    """The data with each link's weight times a draw of mean 1; draws depend on the seed and the cell."""
     relations = {
         name: _reweighed(relation, Draws((seed, number)))
         for number, (name, relation) in enumerate(data.relations.items())

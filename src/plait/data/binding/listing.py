@@ -1,8 +1,8 @@
-"""The listed cells of one relation: hidden ones dropped, checked, sorted, each once.
+"""Listed cells of one relation: without hidden ones, checked, sorted, each once.
 
-Most often a cell and its value fit into one word, and words are made piece by piece and sorted where they stand
-(`sparse.words`). All else goes the long way, by entries as they came: cells with weights or without a direction, values
-that are nearly all different; and tables in which something is to be refused, for only entries know their rows.
+Usually a cell and its value fit into one integer; these are written in chunks and sorted in place (`sparse.words`).
+Otherwise cells are sorted as `Entries`: with weights, in undirected relations, where values are nearly all different,
+and where something is to be refused, since only entries know their rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,9 +25,9 @@ from plait.data.sources.tables import TableSource
 from plait.data.sparse.csf import narrow
 from plait.data.sparse.csf_index import CSFIndex
 from plait.data.sparse.keys import columns_of
-from plait.data.sparse.parallel import MANY, by_pieces
+from plait.data.sparse.parallel import MIN_THREADED_ROWS, by_pieces
 from plait.data.sparse.sorting import is_uniform
-from plait.data.sparse.words import MOST_CODES, CellWords, Codes, WordFormat
+from plait.data.sparse.words import MAX_CODES, CellWords, Codes, WordFormat
 from plait.machine import in_range
 
 if TYPE_CHECKING:
@@ -35,38 +35,39 @@ if TYPE_CHECKING:
 
 
 class ListedValues(Protocol):
-    """What is known of all values: the largest one, and whether all are whole."""
+    """The largest value, and whether all are integers."""
 
     most: float
     whole: bool
 
 
 class Stream(Protocol):
-    """A table that has been gone through once, and is so again, batch by batch; value, weight: columns that it has."""
+    """A table that is read twice in batches; `value`, `weight`: its columns."""
 
     rows: int
     value: str | None
     weight: str | None
 
     @property
-    def values(self) -> ListedValues:
-        """What its values are like."""
+    def values(self) -> ListedValues: ...
 
     @property
     def source(self) -> TableSource:
-        """The table without its rows: labels are each name once."""
+        """The table without its rows; labels are the distinct names."""
 
     def entries(
         self, names: Mapping[str, Labels], hidden: Tables, apart: Pairs, groups: Groups
     ) -> Iterator[tuple[Entries, int, int]]:
-        """All rows as entries: those that are not hidden, checked; with each some number, and self-links dropped."""
+        """All rows as checked entries without hidden ones; with each its position, and the number of
+        dropped self-links.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class ListingRequest:
-    """What is to be listed: the cells of a source that no table covers. stream: where its rows are, if not in it.
+    """Cells of a source to list, except those of hidden tables. `stream`: its rows, if they are not in the source.
 
-    apart: pairs of indices between which there are no self-links. put_aside: tables of cells that are to be predicted.
+    `apart`: pairs of indices without self-links. `put_aside`: tables of held-out cells.
     """
 
     relation: Relation
@@ -81,7 +82,7 @@ class ListingRequest:
     stream: Stream | None = None
 
     def in_memory(self) -> "ListingRequest":
-        """The same with all rows of the source."""
+        """The request with all rows of the source."""
         if self.stream is None:
             return self
         source = self.relation.read(self.source.name, self.indices, self.groups)
@@ -89,21 +90,19 @@ class ListingRequest:
 
     @property
     def likelihood(self) -> "Likelihood":
-        """Words were made one."""
         return cast("Likelihood", self.relation.likelihood)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the axes."""
         return tuple(len(self.names[index]) for index in self.indices)
 
     @property
     def sums(self) -> bool:
-        """Whether what is listed twice is added up: in sparse arrays it always is."""
+        """Whether duplicates are summed; in sparse arrays always."""
         return self.relation.duplicates == "sum" or isinstance(self.source, ArraySource)
 
     def diagonal(self) -> Diagonal:
-        """That of two indices on one axis, of which nothing is known yet."""
+        """The self-links of two indices on one axis, before any entry."""
         axes = [self.names[index].axis for index in self.indices]
         dense = isinstance(self.source, ArraySource) and self.source.dense
         return Diagonal(self.relation.self_links, self.indices, axes, self.shape, self.doubled, dense=dense)
@@ -111,9 +110,9 @@ class ListingRequest:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Cells in order and each once; values (n,), weights (n,) or None; seen: which entities occur, by index.
+    """Sorted distinct cells; values (n,), weights (n,) or None; `seen`: which entities occur, by index.
 
-    dropped_self_links: links that were dropped, summed: entries that were added to another one.
+    `summed`: number of entries that were added to another one.
     """
 
     cells: CSFIndex
@@ -126,7 +125,6 @@ class Listing:
 
 
 def list_cells(asked: ListingRequest) -> Listing:
-    """The listed cells of a relation."""
     found = None if asked.stream is None else _by_stream(asked, asked.stream)
     if found is None:
         asked = asked.in_memory()
@@ -135,9 +133,9 @@ def list_cells(asked: ListingRequest) -> Listing:
 
 
 class _Mentioned:
-    """Which entities occur: all those of an array; the nodes of a graph; those that an unhidden row mentions.
+    """Entities that occur: all of an array, the nodes of a graph, those of unhidden rows of a table.
 
-    Indices that share an axis share this too: who is only ever a friend, and never a user, is here none the less.
+    Indices on one axis share them: an entity that is only ever a friend, and never a user, is included.
     """
 
     def __init__(self, asked: ListingRequest) -> None:
@@ -145,12 +143,12 @@ class _Mentioned:
         self._by_axis = {labels.axis: np.zeros(len(labels), bool) for labels in self._labels}
 
     def add(self, coords: AnyArray) -> None:
-        """Mark those of some cells (n, order)."""
+        """Mark the entities of cells (n, order)."""
         for k, labels in enumerate(self._labels):
             self._by_axis[labels.axis][coords[:, k]] = True
 
     def by_index(self) -> dict[str, NDArray[np.bool_]]:
-        """By index those of its axis; none of an array."""
+        """Entities by index; empty for an array."""
         source = self.asked.source
         if isinstance(source, ArraySource):
             return {}
@@ -192,7 +190,7 @@ def _by_words(asked: ListingRequest) -> Listing | None:
     source = asked.source
     dense, weights = (source.dense, None) if isinstance(source, ArraySource) else (False, source.weights)
     count = len(source.values) if isinstance(source, ArraySource) else source.rows
-    if dense or weights is not None or asked.groups or not asked.indices or count < MANY:
+    if dense or weights is not None or asked.groups or not asked.indices or count < MIN_THREADED_ROWS:
         return None
     codes = _codes(source, count)
     if codes is None or not (how := WordFormat(asked.shape, codes.bits)).fits:
@@ -203,13 +201,19 @@ def _by_words(asked: ListingRequest) -> Listing | None:
 
 
 def _by_stream(asked: ListingRequest, stream: Stream) -> Listing | None:
-    """The same of a table that is not in memory, and need not be as a whole."""
+    """The same for a table that is read in batches."""
     most = stream.values.most if stream.values.whole else np.inf
-    if most >= MOST_CODES:
+    if most >= MAX_CODES:
         return None
     codes = Codes(0 if stream.value is None else max(int(most).bit_length(), 1))
     how = WordFormat(asked.shape, codes.bits)
-    if stream.weight is not None or asked.groups or not asked.indices or stream.rows < MANY or not how.fits:
+    if (
+        stream.weight is not None
+        or asked.groups
+        or not asked.indices
+        or stream.rows < MIN_THREADED_ROWS
+        or not how.fits
+    ):
         return None
     dealt, at = _Dealt(asked, CellWords(how, stream.rows), codes), 0
     for entries, _, dropped in stream.entries(asked.names, asked.covered, asked.apart, asked.groups):
@@ -219,17 +223,17 @@ def _by_stream(asked: ListingRequest, stream: Stream) -> Listing | None:
 
 
 def _codes(source: Source, count: int) -> Codes | None:
-    """How values are written; None where they cannot be."""
+    """Encoding of values; None where they cannot be encoded."""
     numbers = source.values if isinstance(source, ArraySource) else source.numbers
     if isinstance(numbers, np.ndarray) and is_uniform(numbers) and numbers[0] == 1:
         return Codes(0)
     codes = Codes.of(source.values.__getitem__ if isinstance(source, ArraySource) else source.values_in, count)
-    # What is written as it is is whole and small; what is listed may be to be refused.
+    # Values written without a list are small integers; listed ones may have to be refused.
     return None if codes is None or (codes.listed is not None and not in_range(codes.listed).all()) else codes
 
 
 class _Dealt:
-    """Rows of a source on their way into words, a piece at a time and on threads."""
+    """Rows of a source being written into words, in chunks and on threads."""
 
     def __init__(self, asked: ListingRequest, words: CellWords, codes: Codes) -> None:
         self.asked, self.words, self.codes = asked, words, codes
@@ -237,7 +241,6 @@ class _Dealt:
         self.dropped, self.stretches = list[int](), list[tuple[int, int]]()
 
     def take(self, rows: slice) -> None:
-        """Write some rows."""
         asked, dropped = self.asked, 0
         entries = entries_of(asked.source, asked.indices, asked.names, rows)
         if asked.covered:
@@ -247,7 +250,7 @@ class _Dealt:
         self.put(rows.start, entries, dropped)
 
     def put(self, at: int, entries: Entries, dropped: int) -> None:
-        """Write some entries from a place on; dropped: self-links that were among them."""
+        """Write entries from a position on; `dropped`: number of self-links left out."""
         self.mentioned.add(entries.coords)
         self.diagonal.look(entries.coords, entries.values)
         self.words.write(at, columns_of(entries.coords), self.codes.encode(entries.values))
@@ -255,7 +258,7 @@ class _Dealt:
         self.dropped.append(dropped)
 
     def listing(self) -> Listing | None:
-        """All that was written, sorted; None where something is to be refused."""
+        """Sorted cells; None where something is to be refused."""
         self.words.close(sorted(self.stretches))
         if len(self.words) == 0:
             return None
@@ -270,7 +273,7 @@ class _Dealt:
         return Listing(found.cells, values, None, seen, self.diagonal, dropped, found.summed)
 
     def _are_bad(self, values: NDArray[Any]) -> bool:
-        """Whether the likelihood does not know one of them."""
+        """Whether the likelihood refuses one of the values."""
         bad: list[bool] = []
 
         def look(rows: slice) -> None:

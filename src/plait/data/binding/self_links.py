@@ -1,11 +1,12 @@
-"""The diagonal of a relation between the entities of one axis: is an entity ever observed with itself?
+"""Self-links of a relation between entities of one axis, and when they are observed.
 
-A graph without a single self-link does not say that nobody likes himself: its diagonal was never looked at, and as
-observed zeros it would pull the factors of every entity apart. So there the cells of the diagonal that are not listed
-are missing. One self-link shows that they can be observed, and then all of them are what other cells are.
+A graph without any self-link does not say that they are zeros: they were never observed, and as zeros they would pull
+the factors of every entity apart. So unlisted self-links are missing there. One listed self-link shows that they are
+observable; then all of them are treated like other cells. In a relation with further indices the cells stay observed,
+and slices without self-links are no candidates (`observation.structural_zeros`).
 
-Where a factor stands twice in a term of the equation, no entity can be observed with itself: the updates rest on the
-two being different rows. Self-links that are listed there are dropped.
+Where a factor occurs twice in a term, self-links cannot be observed, since the updates require two different rows.
+Listed ones are dropped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,41 +23,49 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def is_square(axes: Sequence[str]) -> bool:
-    """Whether a relation, its indices on these axes, has a diagonal of its own: two indices, one axis."""
+    """Whether a relation has two indices, on one axis."""
     return len(axes) == 2 and axes[0] == axes[1]
 
 
 def refuse_senseless(relation: Relation, name: str, axes: Sequence[str], doubled: Pairs) -> None:
-    """Refuse what is said about a diagonal where there is none, or where it cannot be observed."""
+    """Refuse `self_links` where there are none, or where they cannot be observed."""
     if doubled and relation.self_links == "observed":
         first, second = doubled[0]
         raise DataError(
             (
-                "`self_links` is 'observed', but a factor stands twice in its "
-                f"equation, by {first} and {second}: no entity can be observed with itself."
+                '`self_links="observed"` is not possible: the equation contains a factor twice, with '
+                f"{first} and {second}."
             ),
             location=TableLocation.of(name),
-            hint="Leave it out: listed self-links are then dropped; or write two different factors.",
+            hint="Remove `self_links`, which drops listed self-links; or use two different factors.",
         )
-    if relation.self_links != "auto" and not (doubled or is_square(axes)):
+    if relation.self_links == "auto" or doubled or is_square(axes):
+        return
+    if len(set(axes)) == len(axes):
         raise DataError(
             (
-                f"`self_links` is {relation.self_links!r}, but it has no diagonal: only "
-                "relations of two indices on one axis do."
+                f"`self_links` is {relation.self_links!r}, but the relation cannot have self-links: it has "
+                "no two indices of one axis."
             ),
             location=TableLocation.of(name),
-            hint="Leave it out, or declare the two indices to be one axis (friend: user).",
+            hint="Remove `self_links`, or declare one axis for the two indices, such as friend: user.",
+        )
+    if relation.self_links == "missing":
+        raise DataError(
+            "`self_links` is 'missing', but the relation has more than two indices.",
+            location=TableLocation.of(name),
+            hint="Put the self-links into `missing`, as a table of each entity with itself.",
         )
 
 
 def all_of(size: int) -> AnyArray:
-    """The coordinates (size, 2) of a diagonal."""
+    """Coordinates (size, 2) of all self-links."""
     rows = np.arange(size, dtype=coordinate_type([size]))
     return np.stack([rows, rows], axis=1)
 
 
 def without_self_links(entries: Entries, pairs: Pairs) -> tuple[Entries, int]:
-    """The entries in which no pair of these indices has the same row twice, and how many links the others were."""
+    """Entries without the same row twice at these pairs of indices, and the number of dropped links."""
     indices = [index for index, _ in entries.labels]
     own = np.zeros(len(entries), bool)
     for first, second in pairs:
@@ -67,23 +76,23 @@ def without_self_links(entries: Entries, pairs: Pairs) -> tuple[Entries, int]:
 
 
 def refuse_nothing_else(entries: Entries, dropped: int, doubled: Pairs) -> None:
-    """Refuse data whose links were all self-links, where these cannot be observed; entries: what is left."""
+    """Refuse data whose links were all dropped self-links; `entries`: the rest."""
     if doubled and dropped and not len(entries):
         first, second = doubled[0]
         raise DataError(
             (
-                f"all {dropped:,} links are self-links, which its equation cannot observe: a factor stands twice, "
-                f"by {first} and {second}."
+                f"all {dropped:,} links are self-links, which the equation excludes: it contains a factor "
+                f"twice, with {first} and {second}."
             ),
             location=TableLocation.of(entries.source.name),
-            hint=f"Check which columns {first} and {second} are read from, or write two different factors.",
+            hint=f"Check the columns of {first} and {second}, or use two different factors.",
         )
 
 
 class Diagonal:
-    """The cells of entities with themselves: what is listed there, and what is made of the others.
+    """Self-links of a relation: which are listed, and how the others are observed.
 
-    asked: what the user says of it. A relation without two indices on one axis, or of more, has none.
+    `asked`: the option `self_links`. Relations without exactly two indices on one axis have none.
     """
 
     def __init__(
@@ -98,11 +107,11 @@ class Diagonal:
     ) -> None:
         self._asked, self._indices, self._doubled, self._dense = asked, indices, bool(doubled), dense
         self._square = is_square(axes)
-        self._named = np.zeros(shape[0] if self._square else 0, bool)  # entities of which a self-link is listed
-        self._linked = False  # whether one of these is a link
+        self._named = np.zeros(shape[0] if self._square else 0, bool)  # entities with a listed self-link
+        self._linked = False  # whether one of them is a link
 
     def look(self, coords: AnyArray, values: AnyArray) -> None:
-        """Look at some entries that are not hidden."""
+        """Take some unhidden entries into account."""
         if self._square:
             on = _on(coords)
             self._named[coords[on, 0]] = True
@@ -110,18 +119,15 @@ class Diagonal:
 
     @property
     def word(self) -> str:
-        """What became of it, "observed" or "missing"; nothing where there is none."""
+        """ "observed" or "missing"; "" without self-links."""
         if self._doubled:
             return "missing"
         if not self._square:
-            return ""
+            return "observed" if self._asked == "observed" else ""
         return self._asked if self._asked != "auto" else "observed" if self._linked else "missing"
 
     def never(self, put_aside: Mapping[tuple[str, ...], AnyArray]) -> dict[tuple[str, ...], AnyArray]:
-        """The cells (n, 2) of it that nobody speaks of, and which are therefore not observed.
-
-        Neither an entry does (a 0 of a dense array is none) nor put_aside, cells that are to be predicted.
-        """
+        """Self-links (n, 2) that are not observed: neither listed (zeros of dense arrays are not) nor held out."""
         if self._asked != "auto" or self._doubled or self.word != "missing":
             return {}
         named = np.zeros(len(self._named), bool) if self._dense else self._named.copy()

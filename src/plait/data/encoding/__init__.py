@@ -1,1 +1,1 @@
-"""Outside names and row numbers."""
+"""Encoding of entity names as row numbers."""

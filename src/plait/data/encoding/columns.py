@@ -1,4 +1,6 @@
-"""Columns of any kind -> polars series of labels, or NumPy arrays of numbers. Polars is imported when first needed."""
+"""Columns of any library as polars series of labels, or NumPy arrays of numbers. Polars is imported when
+first needed.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +12,11 @@ from plait.errors import DataError, Named, TableLocation, quoted
 if TYPE_CHECKING:
     import polars as pl
 
-LABELS = "Labels are integers, strings, booleans, dates or times"
+LABELS = "Names of entities are integers, strings, booleans, dates or times"
 
 
 def kind(series: "pl.Series") -> str:
-    """What a series of labels consists of: labels of different kinds cannot be on one axis."""
+    """Kind of labels; one axis has labels of one kind."""
     import polars as pl
 
     dtype = series.dtype
@@ -31,9 +33,8 @@ def kind(series: "pl.Series") -> str:
 
 
 def label_series(column: Any, where: Named) -> "pl.Series":
-    """The labels of a column, without nulls; ``where`` names the column in errors.
-
-    In one type for each kind; but integers, of which there may be many, keep the bytes they have: see ``widened``.
+    """Labels of a column, without nulls, in one type per kind; integers keep their width (see `widened`). `where` names
+    the column in errors.
     """
     import polars as pl
 
@@ -46,9 +47,9 @@ def label_series(column: Any, where: Named) -> "pl.Series":
     if series.null_count():
         row = int(series.is_null().arg_max() or 0)
         raise DataError(
-            "the label is missing.",
+            "the name of the entity is missing.",
             location=where.at(row=row),
-            hint="Every row names its entities; remove the row.",
+            hint="Add the name, or remove the row.",
         )
     return _one_type(series, where)
 
@@ -60,13 +61,13 @@ def _one_type(series: "pl.Series", where: TableLocation) -> "pl.Series":
     if dtype.is_integer():
         return _integers(series, where)
     if dtype.is_float():
-        # pandas makes floats of integers when a column ever had a gap.
+        # pandas turns integers into floats in a column with gaps.
         whole = (series == series.round()) & (series.abs() < 2.0**53)
         if whole.all():
             return series.cast(pl.Int64)
         row = int((~whole).arg_max() or 0)
         raise DataError(
-            f"{series[row]} is not a whole number.",
+            f"{series[row]} is not an integer.",
             location=where.at(row=row),
             hint=f"{LABELS}; round the column, or convert it to strings.",
         )
@@ -83,7 +84,7 @@ def _one_type(series: "pl.Series", where: TableLocation) -> "pl.Series":
         return coarse
     if kind(series) == "nothing":
         raise DataError(
-            f"the labels are of type {dtype}.",
+            f"names of entities cannot be of type {dtype}.",
             location=where,
             hint=f"{LABELS}; convert the column to strings.",
         )
@@ -93,7 +94,7 @@ def _one_type(series: "pl.Series", where: TableLocation) -> "pl.Series":
 def _integers(series: "pl.Series", where: TableLocation) -> "pl.Series":
     import polars as pl
 
-    # What is wider is not named: polars 1.30 has no UInt128.
+    # Wider types are not named: polars 1.30 has no UInt128.
     if series.dtype in (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64):
         return series
     for dtype in (pl.Int64, pl.UInt64):
@@ -104,7 +105,7 @@ def _integers(series: "pl.Series", where: TableLocation) -> "pl.Series":
 
 
 def widened(series: "pl.Series") -> "pl.Series":
-    """The same labels in one type for each kind: integers as int64, or uint64 where they are beyond it."""
+    """Labels in one type per kind: integers as int64, or uint64 beyond it."""
     import polars as pl
 
     if not series.dtype.is_integer() or series.dtype == pl.Int64:
@@ -122,12 +123,12 @@ def _too_wide(least: object, most: object, where: TableLocation) -> DataError:
 
 
 def number_array(column: Any, where: Named) -> NDArray[np.float64]:
-    """The numbers of a column as float64; null becomes NaN."""
+    """Numbers of a column as float64; null becomes NaN."""
     return as_doubles(number_series(column, where))
 
 
 def number_series(column: Any, where: Named) -> "pl.Series":
-    """The numbers of a column as they are; null stays null."""
+    """Numbers of a column in their own type; null stays null."""
     import polars as pl
 
     where = TableLocation.of(where)
@@ -148,19 +149,18 @@ def as_doubles(series: "pl.Series") -> NDArray[np.float64]:
 
     if len(series) == 0:
         return np.zeros(0)
-    if series.null_count() == 0 and series.dtype.to_python() in (int, float):  # most often, and no query is planned
+    if series.null_count() == 0 and series.dtype.to_python() in (int, float):  # the usual case, without a query plan
         return series.to_numpy().astype(np.float64, copy=False)
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 def to_polars(column: Any, where: Named) -> "pl.Series":
-    """Any column as a polars series with the same values; a categorical column by its values."""
+    """A column as a polars series with the same values; a categorical column by its values."""
     where = TableLocation.of(where)
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
     import polars as pl
 
-    if isinstance(column, nw.Series):
-        column = column.to_native()
+    column = nw.to_native(column, pass_through=True)
     if isinstance(column, pl.Series):
         return column
     library = type(column).__module__.partition(".")[0]
@@ -172,7 +172,7 @@ def to_polars(column: Any, where: Named) -> "pl.Series":
         return _from_numpy(column, where)
     if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
         raise DataError(
-            f"wanted a column or list of values, got {quoted(column)}.",
+            f"expected a column or a list of values, got {quoted(column)}.",
             location=where,
             hint="Put it into a list.",
         )
@@ -191,7 +191,7 @@ def _from_pandas(column: Any, where: TableLocation) -> "pl.Series":
         return _from_numpy(column.to_numpy(), where)
     zone = getattr(dtype, "tz", None)
     if zone is not None:
-        # The numbers behind a zoned column are UTC.
+        # The numbers of a column with a time zone are UTC.
         plain = column.to_numpy(dtype="datetime64[ns]")
         return _from_numpy(plain, where).dt.replace_time_zone("UTC").dt.convert_time_zone(str(zone))
     values = column.to_numpy(dtype=object, copy=True)
@@ -208,7 +208,9 @@ def _from_arrow(column: Any, where: TableLocation) -> "pl.Series":
     try:
         return pl.Series(pl.from_arrow(column))
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise DataError(f"the column is of type {column.type}.", location=where, hint=f"{LABELS}.") from error
+        raise DataError(
+            f"the column has the unsupported type {column.type}.", location=where, hint=f"{LABELS}."
+        ) from error
 
 
 def _from_numpy(column: NDArray[Any], where: TableLocation) -> "pl.Series":
@@ -216,9 +218,9 @@ def _from_numpy(column: NDArray[Any], where: TableLocation) -> "pl.Series":
 
     if column.ndim != 1:
         raise DataError(
-            f"wanted one column, got an array of shape {column.shape}.",
+            f"expected one column, got an array of shape {column.shape}.",
             location=where,
-            hint="Give one dimension.",
+            hint="Give an array of one dimension.",
         )
     if column.dtype.kind == "O":
         return _from_objects(column.tolist(), where)
@@ -227,16 +229,16 @@ def _from_numpy(column: NDArray[Any], where: TableLocation) -> "pl.Series":
     if column.dtype == np.float16:
         column = column.astype(np.float32)
     if column.dtype.kind not in "biufUMmS":
-        raise DataError(f"the array is of type {column.dtype}.", location=where, hint=f"{LABELS}.")
+        raise DataError(f"the array has the unsupported type {column.dtype}.", location=where, hint=f"{LABELS}.")
     return pl.Series(column)
 
 
 def _from_objects(values: list[Any], where: TableLocation) -> "pl.Series":
-    """Python objects of one type, None for a gap."""
+    """Python objects of one type; None is a gap."""
     import polars as pl
 
     types = {type(value) for value in values} - {type(None)}
-    if float in types and len(types) > 1:  # NaN is how pandas writes a gap
+    if float in types and len(types) > 1:  # NaN is a gap in pandas
         values = [None if isinstance(value, float) and value != value else value for value in values]
         types = {type(value) for value in values} - {type(None)}
     if len(types) > 1 and not all(_is_number(kind) for kind in types):
@@ -255,9 +257,9 @@ def _from_objects(values: list[Any], where: TableLocation) -> "pl.Series":
             raise _too_wide(min(whole), max(whole), where) from error
         names = ", ".join(sorted(kind.__name__ for kind in types))
         raise DataError(
-            f"the column holds {names}.",
+            f"the column contains values of the types {names}.",
             location=where,
-            hint="Convert the column to one of Python's plain types.",
+            hint="Convert the column to a built-in type of Python.",
         ) from error
 
 

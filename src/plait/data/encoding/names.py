@@ -1,11 +1,11 @@
-"""Outside names <-> row numbers: one Labels per axis, for the whole model.
+"""Names of entities and their row numbers: one `Labels` per axis, for the whole model.
 
 Rows are the names that occur, in ascending order, so a fit does not depend on the order of a table; declared names that
-do not occur come after them. Where all names are declared, rows have the declared order. Arrays have the entities
-0 … n−1, unless declared names of exactly that number name them.
+do not occur follow. Where all names are declared, rows have the declared order. Arrays have the entities 0 … n−1,
+unless as many names are declared.
 
-Integers that lie close together are looked up in a table of all integers between them, others by polars or, where
-there are many, by their hashes (`hash_lookup`).
+Integers that are close together are looked up in a dense table, others by polars or, where there are many, by hash
+(`hash_lookup`).
 """
 
 import datetime
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray, Rows
 from plait.data.encoding.columns import kind, label_series, widened
-from plait.data.sparse.parallel import MANY, by_pieces
+from plait.data.sparse.parallel import MIN_THREADED_ROWS, by_pieces
 from plait.errors import DataError, Named, TableLocation, quoted
 from plait.forked import refuse_in_fork
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from plait.data.encoding.hash_lookup import Hashed
 
-CONVERT = "convert one of the two, or read the integers as text (`text`)"
+CONVERT = "convert one of the two columns, or read the integers as text with `text`"
 
-# How many names an error lists before it says "…".
+# Names that an error lists before "…".
 MOST_NAMES = 5
 
 
@@ -41,19 +41,18 @@ class Labels:
 
     axis: str
     names: "pl.Series"
-    parts: "tuple[Labels, Labels] | None" = None  # those there were, whose tables can still be used, and new ones
+    parts: "tuple[Labels, Labels] | None" = None  # earlier names, whose tables are still used, and new ones
 
     @classmethod
     def of(cls, axis: str, names: Any) -> "Labels":
-        """Labels of these names, in this order."""
-        where = TableLocation(f"labels of {axis}")
+        where = TableLocation(f"entities of {axis}")
         series = label_series(names, where)
         if series.n_unique() < len(series):
             twice = series.filter(series.is_duplicated())[0]
             raise DataError(
-                f"{quoted(twice)} is there twice.",
+                f"{quoted(twice)} occurs twice.",
                 location=where,
-                hint="An entity has one name; remove one.",
+                hint="Remove one of the two.",
             )
         return cls(axis, widened(series))
 
@@ -65,7 +64,7 @@ class Labels:
         return cls(axis, pl.Series(np.arange(size, dtype=np.int64)))
 
     def grown(self, new: "pl.Series") -> "Labels":
-        """These names and new ones behind them, in ascending order; new: distinct and of the same type."""
+        """These names, then new ones in ascending order; `new`: distinct and of the same type."""
         import polars as pl
 
         if not len(new):
@@ -101,19 +100,19 @@ class Labels:
         return f"Labels({self.axis!r}, {len(self)} {kind(self.names)}: {listed(self.names)})"
 
     def encode(self, column: Any, *, where: Named = "", unknown: Literal["error", "mark"] = "error") -> Rows:
-        """The rows of labels; column (n,) -> (n,). An unknown label is an error, or −1 if ``unknown="mark"``.
-
-        ``where`` names the column in errors.
+        """Rows of labels, (n,) → (n,). An unknown label is an error, or −1 with ``unknown="mark"``. `where` names the
+        column in errors.
         """
-        where = TableLocation.of(where or f"labels of {self.axis}")
+        where = TableLocation.of(where or f"entities of {self.axis}")
         series = label_series(column, where)
         if len(series) == 0:
             return np.zeros(0, np.int64)
         if kind(series) != kind(self.names):
             raise DataError(
-                f"the labels are {kind(series)}, but axis {self.axis} has {kind(self.names)}: {listed(self.names)}.",
+                f"the names are {kind(series)}, but the entities of axis {self.axis} are "
+                f"{kind(self.names)}: {listed(self.names)}.",
                 location=where,
-                hint=f"Convert the column to {kind(self.names)}.",
+                hint=f"Convert them to {kind(self.names)}.",
             )
         rows = self._rows(series)
         if unknown == "error" and (rows < 0).any():
@@ -136,7 +135,7 @@ class Labels:
             rows = np.empty(len(series), np.int64)
             table.write(series, rows)
             return rows
-        if series.dtype != self.names.dtype:  # what does not fit becomes null, which is no name
+        if series.dtype != self.names.dtype:  # values out of range become null
             series = series.cast(self.names.dtype, strict=False)
         numbered = pl.DataFrame({"name": self.names, "row": np.arange(len(self))})
         found = pl.DataFrame({"name": series}).join(numbered, on="name", how="left", maintain_order="left")
@@ -153,17 +152,17 @@ class Labels:
         return Hashed.of(self.names)
 
     def _table(self, series: "pl.Series") -> "IntegerTable | Hashed | None":
-        """What looks labels of the names' kind up; None where joining tables does, for a few or for another type."""
+        """Table that looks up labels of the names' kind; None where a join is used, for few labels or another type."""
         if self.parts is not None:
             return None
         if self._near is not None:
             return self._near
-        # A few are looked up among many in a table, too: it is made once, and joining would make one each time.
-        many = max(len(series), len(self)) >= MANY and series.dtype == self.names.dtype
+        # Few labels among many names use the table, too: it is made once, a join would hash all names each time.
+        many = max(len(series), len(self)) >= MIN_THREADED_ROWS and series.dtype == self.names.dtype
         return self._hashed if many else None
 
     def write(self, series: "pl.Series", rows: AnyArray, *, where: Named) -> None:
-        """Write the rows of labels, as `label_series` gives them, into an array; an unknown one is an error."""
+        """Write the rows of labels, as of `label_series`, into an array; an unknown one is an error."""
         table = self._table(series) if len(series) and kind(series) == kind(self.names) else None
         if table is None or not table.write(series, rows):
             rows[:] = self.encode(series, where=where)
@@ -171,21 +170,21 @@ class Labels:
     def _unknown(self, series: "pl.Series", rows: Rows, where: TableLocation) -> DataError:
         strange = series.filter(rows < 0).unique(maintain_order=True)
         first = int(np.argmax(rows < 0))
-        what = f"{quoted(strange[0])} is no entity of axis {self.axis}"
+        what = f"{quoted(strange[0])} is not an entity of axis {self.axis}"
         if len(strange) > 1:
-            what = f"{listed(strange)} are no entities of axis {self.axis}"
+            what = f"{listed(strange)} are not entities of axis {self.axis}"
         close = get_close_matches(str(strange[0]), [str(name) for name in self.names.head(10_000)], n=1)
         hint = f"Did you mean {quoted(close[0])}? " if close and kind(series) == "strings" else ""
         return DataError(
             f"{what}, which has {listed(self.names)}.",
             location=where.at(row=first),
             actual=strange[0],
-            hint=f"{hint}Declare further entities with {declaring(self.axis)}, or remove the rows.",
+            hint=f"{hint}Declare new entities with {declaring(self.axis)}, or remove the rows.",
         )
 
 
 def declaring(axis: str) -> str:
-    """How the entities of an axis are declared, for a hint."""
+    """How to declare the entities of an axis, for a hint."""
     return f"`entities={{{axis!r}: …}}`"
 
 
@@ -200,7 +199,7 @@ def listed(names: "pl.Series") -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """Labels that a column of a table mentions; where says which column."""
+    """Labels of a column of a table; `where`: which column."""
 
     where: TableLocation
     labels: "pl.Series"
@@ -208,16 +207,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Tallied:
-    """The size of an array along the axis; where says which array."""
+    """Size of an array along the axis; `where`: which array."""
 
     where: TableLocation
     size: int
 
 
 def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None, kept: Labels | None = None) -> Labels:
-    """The labels of an axis from all that mentions it; sources as read, declared names in the user's order.
-
-    kept: names whose rows are numbered already; others come after them.
+    """Labels of an axis from all its sources; declared names in the user's order. `kept`: names that are numbered
+    already and come first.
     """
     if kept is not None:
         return _beside(kept, sources, declared)
@@ -232,14 +230,14 @@ def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None, ke
     if len(labels) == 0:
         places = ", ".join(f"{source.where}" for source in sources)
         raise DataError(
-            f"axis {axis} has no entity: there is nothing in {places}.",
+            f"axis {axis} has no entities: there are no rows in {places}.",
             hint=f"Give at least one row, or declare the entities with {declaring(axis)}.",
         )
     return labels
 
 
 def _beside(kept: Labels, sources: Sequence[Seen | Tallied], declared: Any) -> Labels:
-    """Names whose rows are numbered already, and after them those that are not among them."""
+    """Names that are numbered already, followed by new ones."""
     import polars as pl
 
     if not sources and declared is None:
@@ -255,7 +253,7 @@ def _from_arrays(axis: str, arrays: Sequence[Tallied], declared: Any) -> Labels:
             raise DataError(
                 f"axis {axis} has {first.size} entities, but {other.size} in {other.where}.",
                 location=first.where,
-                hint="Arrays over one axis have equal sizes; give a table where only some entities occur.",
+                hint="All arrays over one axis must have the same size; use a table if only some entities occur.",
             )
     if declared is None:
         return Labels.count(axis, first.size)
@@ -263,14 +261,14 @@ def _from_arrays(axis: str, arrays: Sequence[Tallied], declared: Any) -> Labels:
     if len(labels) != first.size:
         raise DataError(
             f"{len(labels)} names are declared, but {first.where} has {first.size} entities.",
-            location=TableLocation(f"labels of {axis}"),
+            location=TableLocation(f"entities of {axis}"),
             hint="Declare one name for each row of the array, in order.",
         )
     return labels
 
 
 def _check_inside(labels: Labels, column: Seen, array: Tallied, declared: bool) -> None:
-    """A table beside an array uses the array's entities."""
+    """Check that tables next to an array use the array's entities."""
     if len(column.labels) == 0:
         return
     if declared:
@@ -282,11 +280,11 @@ def _check_inside(labels: Labels, column: Seen, array: Tallied, declared: bool) 
         at = int(np.argmax(rows < 0))
         raise DataError(
             (
-                f"{quoted(column.labels[at])} is no row of an array, but {array.where} is one: axis {labels.axis} "
-                f"is 0…{len(labels) - 1}."
+                f"{quoted(column.labels[at])} is not a row number of the array {array.where}: axis "
+                f"{labels.axis} has the rows 0…{len(labels) - 1}."
             ),
             location=column.where.at(row=at),
-            hint=f"Use these integers, or name the array's rows with {declaring(labels.axis)}.",
+            hint=f"Use these integers, or declare names of the rows with {declaring(labels.axis)}.",
         )
 
 
@@ -294,16 +292,16 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
     import polars as pl
 
     refuse_in_fork(f"names of {axis}")
-    given = Seen(TableLocation(f"labels of {axis}"), Labels.of(axis, declared if declared is not None else []).names)
+    given = Seen(TableLocation(f"entities of {axis}"), Labels.of(axis, declared if declared is not None else []).names)
     parts = [Seen(part.where, distinct_names(part.labels)) for part in (given, *columns) if len(part.labels)]
     if not parts:
         return Labels(axis, given.labels)
     for part in parts:
         if kind(part.labels) != kind(parts[0].labels):
             raise DataError(
-                f"the labels are {kind(part.labels)}, but {kind(parts[0].labels)} in {parts[0].where}.",
+                f"the names are {kind(part.labels)}, but {kind(parts[0].labels)} in {parts[0].where}.",
                 location=part.where,
-                hint=f"Both are axis {axis}: {CONVERT}.",
+                hint=f"Both are of axis {axis}: {CONVERT}.",
             )
     common = _common_type(axis, parts)
     names = given.labels.cast(common)
@@ -315,9 +313,9 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
 
 
 def distinct_names(labels: "pl.Series") -> "pl.Series":
-    """The labels that occur, each once and in any order."""
+    """Distinct labels in any order."""
     found = distinct_near(labels) if kind(labels) == "integers" else None
-    if kind(labels) == "strings" and len(labels) >= MANY:  # of numbers, dates and times polars is as fast
+    if kind(labels) == "strings" and len(labels) >= MIN_THREADED_ROWS:  # polars is as fast for numbers, dates and times
         from plait.data.encoding.hash_lookup import distinct_hashed
 
         found = distinct_hashed(labels)
@@ -325,7 +323,7 @@ def distinct_names(labels: "pl.Series") -> "pl.Series":
 
 
 def _common_type(axis: str, parts: Sequence[Seen]) -> Any:
-    """The type that holds all labels. They are of one kind, so only int64 and uint64 can differ."""
+    """Type that holds all labels. They are of one kind, so only int64 and uint64 can differ."""
     import polars as pl
 
     types = {part.labels.dtype for part in parts}
@@ -337,7 +335,7 @@ def _common_type(axis: str, parts: Sequence[Seen]) -> Any:
             raise DataError(
                 f"{smallest} and integers beyond 2^63 elsewhere on axis {axis} have no common type.",
                 location=part.where,
-                hint=f"Convert the labels of {axis} to strings.",
+                hint=f"Convert the names of {axis} to strings.",
             )
     return pl.UInt64
 
@@ -348,7 +346,7 @@ def _truth(text: str) -> bool:
 
 
 PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
-    "integers": (int, "a whole number"),
+    "integers": (int, "an integer"),
     "booleans": (_truth, "true or false"),
     "dates": (datetime.date.fromisoformat, "a date such as 2024-01-31"),
     "times of day": (datetime.time.fromisoformat, "a time such as 13:45"),
@@ -357,7 +355,7 @@ MOMENT = (datetime.datetime.fromisoformat, "a time such as 2024-01-31T13:45")
 
 
 def read_label(labels: Labels, text: str, index: str) -> Any:
-    """A name typed by a person, as the axis has it."""
+    """A name typed by a person, in the type of the axis."""
     found = kind(labels.names)
     if found == "strings":
         return text
@@ -379,7 +377,7 @@ def write_label(label: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class IntegerTable:
-    """Rows of names from `least` on, −1 where there is no such name; no table where they follow one another."""
+    """Rows of names from `least` on, −1 for gaps; no table where they are consecutive."""
 
     least: int
     length: int
@@ -387,7 +385,7 @@ class IntegerTable:
 
     @classmethod
     def of(cls, names: "pl.Series") -> "IntegerTable | None":
-        """For names in row order; None where a table would be much longer than they are."""
+        """For names in row order; None where the table would be much longer than they are."""
         ends = _ends(names)
         if ends is None or not _is_short(ends, len(names)):
             return None
@@ -400,7 +398,7 @@ class IntegerTable:
         return cls(least, length, table)
 
     def write(self, labels: "pl.Series", rows: AnyArray) -> bool:
-        """Write the row of each label, −1 (as far as the array has it) for an unknown one; whether all are known."""
+        """Write the row of each label, −1 (as the dtype has it) for an unknown one; return whether all are known."""
         ends = _ends(labels)
         inside = ends is not None and self.least <= ends[0] and ends[1] < self.least + self.length
         known = [True]
@@ -416,7 +414,7 @@ class IntegerTable:
 
     def _found(self, numbers: AnyArray, inside: bool) -> NDArray[np.int64]:
         offsets = _offsets(numbers, self.least)
-        if not inside:  # labels far away may have wrapped around
+        if not inside:  # distant labels may have wrapped around
             near = (numbers >= self.least) & (numbers < self.least + self.length)
             return np.where(near, self._looked_up(np.where(near, offsets, 0)), -1)
         return self._looked_up(offsets)
@@ -426,7 +424,7 @@ class IntegerTable:
 
 
 def distinct_near(labels: "pl.Series") -> "pl.Series | None":
-    """The integers that occur, each once; None where a table would be much longer than the labels."""
+    """Distinct integers; None where a table would be much longer than the labels."""
     import polars as pl
 
     ends = _ends(labels)
@@ -435,7 +433,7 @@ def distinct_near(labels: "pl.Series") -> "pl.Series | None":
     least = ends[0]
     seen = np.zeros(ends[1] - least + 1, bool)
 
-    def mark(rows: slice) -> None:  # as NumPy has it, a column in several pieces is a copy
+    def mark(rows: slice) -> None:  # a column in several chunks would be copied to NumPy
         seen[_offsets(labels[rows].to_numpy(), least)] = True
 
     by_pieces(mark, len(labels))
@@ -445,12 +443,12 @@ def distinct_near(labels: "pl.Series") -> "pl.Series | None":
 
 
 def _ends(labels: "pl.Series") -> tuple[int, int] | None:
-    """The least and the largest of some integers; None where there is none."""
+    """Smallest and largest integer; None without labels."""
     return None if len(labels) == 0 else (cast(int, labels.min()), cast(int, labels.max()))
 
 
 def _is_short(ends: tuple[int, int], count: int) -> bool:
-    """Whether a table of all integers between the ends is not much longer than the labels themselves."""
+    """Whether a table of all integers between the ends is not much longer than the labels."""
     return ends[1] - ends[0] < max(4 * count, 1 << 12)
 
 

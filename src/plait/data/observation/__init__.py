@@ -1,1 +1,1 @@
-"""Which cells are observed, and how much: weights over all cells of a tensor, and their algebra."""
+"""Observation weights: which cells are observed, and with what weight."""

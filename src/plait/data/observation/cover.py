@@ -1,11 +1,11 @@
-"""Weights as a sum of boxes that only adds: every cell with M > 0 is in one box, and no other cell is in any.
+"""Cover of observation weights by disjoint boxes: every cell with M > 0 is in one box, no other cell in any.
 
-A box is one entity or one *node* for every index: nodes are the ranges of a binary tree over the entities, so that all
-but a few entities are a few nodes. What a table hides is thereby never taken away again, and sums over the boxes have
-all their digits however little is left (`1 − T` has none where T hides nearly everything that counts).
+A box is one entity or one node per index. Nodes are ranges of a binary tree over the entities, so all but a few
+entities are a few nodes. Sums over boxes only add, so they keep full precision however little is observed (`1 − T`
+loses it where T hides nearly all).
 
-Along an index of n entities, places 0 … n−1 are the entities and n + h is node h of a heap: the root is 1, the children
-of h are 2h and 2h + 1, and entity e is also the leaf `leaves(n) + e`.
+Along an index of n entities, positions 0 … n−1 are the entities and n + h is node h of a heap: the root is 1, the
+children of h are 2h and 2h + 1, and entity e is also the leaf `leaves(n) + e`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,17 +20,17 @@ from plait.data.sparse.csf_index import CSFIndex
 
 
 def leaves(size: int) -> int:
-    """How many leaves the tree over so many entities has: a power of two."""
+    """Number of leaves of the tree over `size` entities: a power of two."""
     return 1 << max(size - 1, 0).bit_length()
 
 
 def places(size: int) -> int:
-    """How many places an index of so many entities has: entities, then nodes."""
+    """Number of positions of an index with `size` entities: entities, then nodes."""
     return size + 2 * leaves(size)
 
 
 def gather(array: Array, axis: int, weights: Array | None) -> Array:
-    """Sums of an array over every place of one axis; nodes add entities up by their weights."""
+    """Sums of an array over every position of one axis; nodes are weighted sums of entities."""
     inside = np.moveaxis(array, axis, 0)
     size = len(inside)
     half = leaves(size)
@@ -45,7 +45,7 @@ def gather(array: Array, axis: int, weights: Array | None) -> Array:
 
 
 def spread(array: Array, axis: int, size: int, weights: Array | None) -> Array:
-    """The gradient of `gather`: what every place of one axis has is given to its entities."""
+    """Gradient of `gather`: the values of every position of one axis, added to its entities."""
     inside = np.moveaxis(array, axis, 0)
     nodes, half = inside[size:].copy(), 1
     while half < leaves(size):
@@ -58,7 +58,9 @@ def spread(array: Array, axis: int, size: int, weights: Array | None) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Boxes (n, order) by their places along every index, their values (n,), and by index how nodes weigh entities."""
+    """Boxes (n, order) by their positions along every index, their values (n,), and the weights of entities in nodes,
+    by index.
+    """
 
     boxes: Rows
     values: Array
@@ -66,9 +68,9 @@ class Cover:
 
 
 def cover(weights: Weights, single: Collection[str] = ()) -> Cover:
-    """Boxes that add up to weights of which no cell is negative; along `single` indices they are of one entity each.
+    """Boxes that add up to non-negative weights; along `single` indices they hold one entity each.
 
-    Index by index, the boxes begun so far are cut into the entities that a table lists there, and nodes for the others.
+    Index by index, the boxes so far are cut into the entities that a table lists there, and nodes for the others.
     """
     if not weights.terms:
         return Cover(np.zeros((0, len(weights.shape)), np.int64), np.zeros(0), {})
@@ -81,7 +83,7 @@ def cover(weights: Weights, single: Collection[str] = ()) -> Cover:
             which, places = _cut(walks, index, size, (plain or {}).get(index), len(boxes))
         boxes = np.concatenate([boxes[which], places[:, None]], axis=1)
         walks = [walk.follow(index, which, places, size) for walk in walks]
-        if plain is None:  # nothing is left where no table goes on
+        if plain is None:  # only cells of tables are left
             some = np.any([walk.at >= 0 for walk in walks], axis=0)
             boxes, walks = boxes[some], [replace(walk, at=walk.at[some]) for walk in walks]
     values = add_up([walk.values(boxes, weights) for walk in walks])
@@ -91,7 +93,9 @@ def cover(weights: Weights, single: Collection[str] = ()) -> Cover:
 
 @dataclass(frozen=True, eq=False)
 class _Walk:
-    """A term on the way through the indices: for every box, the fibre of its table that agrees with it; −1 if none."""
+    """A term on the way through the indices: for every box, the fibre of its table that agrees with it;
+    −1 without one.
+    """
 
     term: Term
     fibres: CSFIndex
@@ -109,7 +113,7 @@ class _Walk:
         return cls(term, fibres, 0, np.zeros(1, np.int64))
 
     def children(self) -> tuple[Rows, Rows, Rows]:
-        """Every box's fibres of the next level: the box, the fibre and its row."""
+        """Fibres of the next level for every box: the box, the fibre and its row."""
         boxes = np.flatnonzero(self.at >= 0)
         starts = self.fibres.starts[self.depth - 1] if self.depth else np.array([0, len(self.fibres.rows[0])])
         first = starts[self.at[boxes]].astype(np.int64)
@@ -118,7 +122,7 @@ class _Walk:
         return np.repeat(boxes, count), fibres, self.fibres.rows[self.depth][fibres].astype(np.int64)
 
     def follow(self, index: str, which: Rows, places: Rows, size: int) -> "_Walk":
-        """The same for new boxes: box `which` of the old ones at a place of one more index."""
+        """The walk for new boxes: box `which` of the old ones at a position of one more index."""
         if index not in self.term.table_indices:
             return replace(self, at=self.at[which])
         boxes, fibres, rows = self.children()
@@ -129,7 +133,7 @@ class _Walk:
         return replace(self, depth=self.depth + 1, at=np.where(found, fibres[at] if len(keys) else -1, -1))
 
     def values(self, boxes: Rows, weights: Weights) -> Array:
-        """What the term says of whole boxes; nodes weigh their entities themselves."""
+        """Value of the term on whole boxes; entity weights of nodes are left out."""
         result = np.where(self.at >= 0, self.term.coefficient, 0.0)
         if self.term.table is not None:
             result *= self.term.table.values[np.maximum(self.at, 0)]
@@ -141,13 +145,13 @@ class _Walk:
 
 
 def _cut(walks: Sequence[_Walk], index: str, size: int, plain: Array | None, boxes: int) -> tuple[Rows, Rows]:
-    """Old boxes and the places of one more index that they are cut into: entities that matter, nodes for the rest."""
+    """Old boxes and the positions of one more index that they are cut into: listed entities, nodes for the rest."""
     keys = [np.zeros(0, np.int64)]
     for walk in walks:
         if index in walk.term.table_indices:
             which, _, rows = walk.children()
             keys.append(which * size + rows)
-        elif not same_vector(walk.term.vectors.get(index), plain):  # nodes do not weigh entities as this term does
+        elif not same_vector(walk.term.vectors.get(index), plain):  # nodes weight entities differently from this term
             keys.append((np.flatnonzero(walk.at >= 0)[:, None] * size + np.arange(size)).ravel())
     singles = np.unique(np.concatenate(keys))
     which, rows = np.divmod(singles, size)
@@ -157,7 +161,7 @@ def _cut(walks: Sequence[_Walk], index: str, size: int, plain: Array | None, box
 
 
 def _gaps(which: Rows, rows: Rows, size: int, boxes: int) -> tuple[Rows, Rows, Rows]:
-    """Ranges of rows that are not listed: their box, begin and end; the last one may go on to the end of the tree."""
+    """Ranges of unlisted rows: their box, begin and end; the last one may extend to the end of the tree."""
     edges = np.concatenate([which * (size + 1) + rows, np.arange(boxes) * (size + 1) + size])
     edges.sort()
     box, end = np.divmod(edges, size + 1)
@@ -168,7 +172,7 @@ def _gaps(which: Rows, rows: Rows, size: int, boxes: int) -> tuple[Rows, Rows, R
 
 
 def _nodes(begin: Rows, end: Rows, half: int) -> tuple[Rows, Rows]:
-    """The fewest nodes that make up ranges of entities: the number of the range, and the node."""
+    """The fewest nodes that make up ranges of entities: number of the range, and node."""
     left, right = begin + half, end + half
     gaps, nodes = [], []
     while (left < right).any():

@@ -1,7 +1,7 @@
-"""Links of a relation, the cells with X > 0 and M > 0: one interface, wherever they are kept.
+"""Links of a relation, the cells with X > 0 and M > 0: one interface for memory and disk.
 
-`LinksInMemory` keeps them as fibres; `plait.data.outofcore.block_table.LinksOnDisk` reads them from blocks. Only code
-that constructs links knows which they are. A cell is asked for in its canonical writing (`undirected`).
+`LinksInMemory` holds them as CSF; `plait.data.outofcore.block_table.LinksOnDisk` reads them from blocks. Only code that
+constructs links knows which they are. Cells are looked up in canonical orientation (`symmetry`).
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ from plait.data.sparse.cell_draws import Draws
 from plait.data.sparse.csf import narrow
 from plait.data.sparse.csf_index import CSFIndex, row_type
 from plait.data.sparse.keys import Lookup, columns_of, coordinate_type
-from plait.data.sparse.parallel import MANY
+from plait.data.sparse.parallel import MIN_THREADED_ROWS
 from plait.data.sparse.sorting import is_uniform, sort_cells
 
 Keep = Callable[[AnyArray], NDArray[np.bool_]]
@@ -37,7 +37,6 @@ class LinkArrays(NamedTuple):
 
     @classmethod
     def none(cls, order: int) -> "LinkArrays":
-        """No links."""
         return cls(np.zeros((0, order), np.uint32), np.zeros(0), np.zeros(0))
 
     def taken(self, which: Any) -> "LinkArrays":
@@ -48,9 +47,9 @@ class LinkArrays(NamedTuple):
 class Links(ABC):
     """Links over some indices of these sizes, in lexicographic order.
 
-    fibres: the cells. stored: X as it is kept, (n,), empty on disk. weights: M, (n,); on disk that of the relation
-    alone, which `read` and `pieces` multiply by the own weight of every link. here: the links in memory, None where
-    there are none; of a cell that is on disk, too, what was added to its value. parts: links of one kind each.
+    `fibres`: the cells. `stored`: X as stored, (n,), empty on disk. `weights`: M, (n,); on disk that of the relation,
+    which `read` and `pieces` multiply by the own weight of every link. `here`: the links in memory, None without any;
+    for a cell that is also on disk, what was added to its value. `parts`: links in memory and on disk.
     """
 
     in_memory: ClassVar[bool]
@@ -71,29 +70,26 @@ class Links(ABC):
         """All links, or those of some cells."""
 
     def cells(self) -> AnyArray:
-        """All cells, (n, order)."""
         return self.read().cells
 
     @property
     def values(self) -> Array:
-        """X, (n,)."""
         return self.read().values
 
     @property
     def arrays(self) -> list[AnyArray]:
-        """All arrays that are held in memory."""
+        """All arrays in memory."""
         return [] if self.here is None else self.here.arrays
 
     def pieces(self, size: int) -> Iterator[LinkArrays]:
-        """All links, at most `size` at a time, in the order in which they are kept."""
+        """All links in chunks of at most `size`, in stored order."""
         return in_pieces(self.read(), size)
 
     @abstractmethod
     def find(self, cells: AnyArray) -> Array:
-        """X at some cells (m, order), 0 where there is no link."""
+        """X at cells (m, order), 0 without a link."""
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
-        """Which of some cells (m, order) are links."""
         return self.find(cells) > 0
 
     def total(self) -> float:
@@ -105,7 +101,7 @@ class Links(ABC):
         return LinksInMemory.of(self.indices, self.sizes, *self.read(keep))
 
     def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
-        """At most `count` of the links of some cells, evenly spread, and how many each stands for; by part."""
+        """At most `count` links of some cells, evenly spread, and the number that each represents; by part."""
         found = self.read(keep)
         every = len(found.values)
         if every <= count:
@@ -114,18 +110,18 @@ class Links(ABC):
 
     @abstractmethod
     def sized(self, sizes: tuple[int, ...]) -> "Links":
-        """The same among more entities, which come after all others."""
+        """The links among more entities, which follow the others."""
 
     @abstractmethod
     def plus(self, more: LinkArrays) -> "Links":
-        """With more links; the values of a cell add up, and it weighs what it did."""
+        """With more links; values of a cell add up, its weight stays."""
 
     @abstractmethod
     def times(self, weight: float) -> "Links":
         """With all weights times a number."""
 
     def with_link_weights(self) -> "Links":
-        """With M in an array, where one number stands for all: sums then add it up link by link, as those on disk."""
+        """With M as a full array: it is then summed link by link, as on disk."""
         return self
 
     @abstractmethod
@@ -134,7 +130,7 @@ class Links(ABC):
 
     @abstractmethod
     def table(self, coefficient: float, rule: Rule | None) -> WeightTable:
-        """A table of a term of M, 1 at all listed cells: those that a run does not write down again."""
+        """Table of a term of M, 1 at all listed cells, which a run does not store again."""
 
     @abstractmethod
     def lists(self, table: WeightTable) -> bool:
@@ -142,19 +138,19 @@ class Links(ABC):
 
     @abstractmethod
     def content(self) -> Iterator[Content]:
-        """What a fingerprint is made from."""
+        """Content of a fingerprint."""
 
     def outline(self) -> dict[str, str]:
-        """Where a run finds the links that it does not keep itself."""
+        """Where a run finds the links that it does not store itself."""
         return {}
 
     def require_memory(self, name: str, what: str, hint: str) -> None:  # noqa: B027
-        """Refuse what cannot be done from disk, for the relation of this name."""
+        """Refuse an operation that needs links in memory, for the relation of this name."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinksInMemory(Links):
-    """Links as fibres, with X and M."""
+    """Links as CSF, with X and M."""
 
     in_memory: ClassVar[bool] = True
 
@@ -179,32 +175,27 @@ class LinksInMemory(Links):
 
     @property
     def arrays(self) -> list[AnyArray]:
-        """All arrays that are held in memory."""
         return [*self.fibres.rows, *self.fibres.starts, self.stored, self.weights]
 
     def cells(self) -> AnyArray:
-        """All cells, (n, order)."""
         return self.fibres.cells()
 
     @property
     def values(self) -> Array:
-        """X, (n,)."""
         return self.stored.astype(np.float64, copy=False)
 
     def read(self, keep: Keep | None = None) -> LinkArrays:
-        """All links, or those of some cells."""
         found = LinkArrays(self.cells(), self.values, np.asarray(self.weights))
         return found if keep is None else found.taken(keep(found.cells))
 
     def among(self, keep: Keep) -> "LinksInMemory":
-        """All of them, as they are."""
         return self
 
     def find(self, cells: AnyArray) -> Array:
-        """X at some cells (m, order); many links are looked up in fibres, which takes no memory, a few by keys."""
+        """X at cells (m, order); many links are looked up in the CSF, which takes no memory, few by keys."""
         if not len(self):
             return np.zeros(len(cells))
-        at, there = self.fibres.places(cells) if len(self) >= MANY else self._lookup.find(cells)
+        at, there = self.fibres.places(cells) if len(self) >= MIN_THREADED_ROWS else self._lookup.find(cells)
         return np.where(there, self.stored[at].astype(np.float64), 0.0)
 
     @cached_property
@@ -212,14 +203,12 @@ class LinksInMemory(Links):
         return Lookup(self.cells(), self.sizes)
 
     def sized(self, sizes: tuple[int, ...]) -> "LinksInMemory":
-        """The same among more entities, which come after all others."""
         if sizes == self.sizes:
             return self
         rows = (level.astype(row_type(size), copy=False) for level, size in zip(self.fibres.rows, sizes))
         return replace(self, fibres=replace(self.fibres, sizes=sizes, rows=tuple(rows)))
 
     def plus(self, more: LinkArrays) -> "LinksInMemory":
-        """With more links; the values of a cell add up, and it weighs what it did."""
         if not len(more.values):
             return self
         cells, values, weights = summed([self.read(), more], self.sizes)
@@ -228,43 +217,38 @@ class LinksInMemory(Links):
         return LinksInMemory.of(self.indices, self.sizes, cells, narrow(values), weights)
 
     def times(self, weight: float) -> "LinksInMemory":
-        """With all weights times a number."""
         return replace(self, weights=times(self.weights, weight))
 
     def with_link_weights(self) -> "LinksInMemory":
-        """With M in an array, where one number stands for all; and X in doubles."""
+        """With M as a full array, and X in doubles."""
         return replace(self, stored=self.values, weights=np.ascontiguousarray(self.weights))
 
     def reweighed(self, draws: Draws, M: Weights, groups: Groups, rule: Rule | None) -> tuple[Links, Weights]:
-        """The links with weights times draws, and M with them."""
         drawn = draws(columns_of(self.cells()))
         cells, more = in_all_ways(self.fibres, (drawn - 1.0) * self.weights, groups)
         return replace(self, weights=drawn * self.weights), M + Weights.from_sorted(M.indices, M.shape, cells, more)
 
     def table(self, coefficient: float, rule: Rule | None) -> WeightTable:
-        """A table of a term of M, 1 at all links."""
         return WeightTable(self.indices, self.fibres, np.broadcast_to(1.0, len(self)))
 
     def lists(self, table: WeightTable) -> bool:
-        """Whether the cells of a table of M are those of `table`."""
         return table.cells is self.fibres
 
     def content(self) -> Iterator[Content]:
-        """What a fingerprint is made from."""
         yield from fibre_content(self.fibres)
         yield self.stored, np.dtype(np.float32) if self.stored.dtype.itemsize < 4 else None
         yield self.weights, None
 
 
 def in_pieces(links: LinkArrays, size: int) -> Iterator[LinkArrays]:
-    """Links, at most `size` at a time."""
+    """Links in chunks of at most `size`."""
     for lo in range(0, len(links.values), size):
         piece = links.taken(slice(lo, lo + size))
         yield piece._replace(cells=piece.cells.astype(np.int64))
 
 
 def summed(parts: list[LinkArrays], sizes: tuple[int, ...]) -> LinkArrays:
-    """Links of several kinds in one order, each once: its values add up, and it weighs what it does in the first."""
+    """Links of several parts, sorted and each once: values add up, the weight is that of the first part."""
     kind = coordinate_type(sizes)
     cells = np.concatenate([part.cells.astype(kind, copy=False) for part in parts])
     values, weights = (np.concatenate([part[n] for part in parts]) for n in (1, 2))

@@ -1,12 +1,12 @@
-"""The weights M of a relation's cells, from what is listed, hidden and seen (docs/math.md, section 7).
+"""Observation weights M of a relation, from listed, hidden and seen cells (docs/math.md, section 8).
 
     M = weight · ( c · U · Π_s (1 − H_s)  +  (m − c) T )
 
-c weighs a cell that is not listed (1, 0 or w), U is 1 on the entities of the relation, H_s are the hidden tables, T the
-listed cells that are not hidden, and m their own weights. No hidden cell is in T, and every entity of T is in U, so
-T needs neither factor: nothing is added that another term takes away again.
+c is the weight of an unlisted cell (1, 0 or w), U is 1 on the entities of the relation, H_s are the hidden tables, T
+the listed cells that are not hidden, and m their own weights. No hidden cell is in T, and every entity of T is in U, so
+T needs neither factor, and no term cancels another.
 
-What a fit remembers of how a relation is observed: M itself, and the rule that cells of new entities follow.
+A fit stores M, and the rule that cells of new entities follow.
 """
 
 import math
@@ -25,15 +25,15 @@ from plait.data.sparse.csf_index import CSFIndex
 from plait.data.sparse.keys import coordinate_type
 from plait.data.sparse.sorting import is_uniform
 
-# Observed cells are listed one by one only in tensors of at most this many cells, …
-MOST_CELLS = 2**26
+# Observed cells are listed only in tensors of at most this many cells, …
+MAX_LISTED_CELLS = 2**26
 # … and if they are this few, or no more than the hidden tables list.
-FEW_CELLS = 2**20
+MAX_OPEN_CELLS = 2**20
 
 
 @dataclass(frozen=True)
 class Observation:
-    """M, the weights (n,) of the listed cells, and how many cells have M > 0."""
+    """M, the weights (n,) of the listed cells, and the number of cells with M > 0."""
 
     weights: Weights
     listed: Array
@@ -51,14 +51,14 @@ def observe(
     weight: float,
     groups: Groups = (),
 ) -> Observation:
-    """M from the listed cells: sorted and not hidden, their own weights (n,), and all else.
+    """M from the listed cells, sorted and not hidden, their own weights (n,), and the rest.
 
-    unlisted: the weight of other cells; seen: 0/1 vectors of entities by index; hidden: coordinates by index set.
-    groups: places whose order says nothing: cells are listed in one writing and counted once, M has all of them, as
-    seen and hidden do.
+    `unlisted`: weight of other cells; `seen`: 0/1 vectors of entities by index; `hidden`: coordinates by index set.
+    `groups`: exchangeable positions: cells are listed in one orientation and counted once; M, `seen` and `hidden` have
+    all of them.
     """
     open_cells = open_weights(indices, shape, seen, hidden) if unlisted > 0 else None
-    # Links that weigh what all other cells do leave no trace in M.
+    # Links with the weight of all other cells do not occur in M.
     plain = is_uniform(own) and own[0] == unlisted
     everywhere = (listed, own) if plain else in_all_ways(listed, own, groups)
     if open_cells is None:
@@ -74,12 +74,11 @@ def observe(
 
 
 def _nonzero(numbers: Array) -> int:
-    """How many are not 0."""
     return len(numbers) * int(numbers[0] != 0) if is_uniform(numbers) else int(np.count_nonzero(numbers))
 
 
 def times(numbers: Array, factor: float) -> Array:
-    """numbers · factor, one number staying one."""
+    """numbers · factor; a broadcast number stays one."""
     if factor == 1:
         return numbers
     return np.broadcast_to(numbers[0] * factor, len(numbers)) if is_uniform(numbers) else numbers * factor
@@ -108,9 +107,9 @@ def _open_rows(
     seen: Mapping[str, NDArray[np.bool_]],
     hidden: Mapping[tuple[str, ...], AnyArray],
 ) -> dict[str, NDArray[np.bool_]]:
-    """Which entities have an open cell at all, by index.
+    """Entities with an open cell, by index.
 
-    A row that is hidden cell by cell becomes a hidden slice: as a difference of sums, its exposure would not be exactly
+    A row that is hidden cell by cell becomes a hidden slice: as a difference of sums its exposure would not be exactly
     0.
     """
     rows = {index: np.array(seen[index]) if index in seen else np.ones(n, bool) for index, n in zip(indices, shape)}
@@ -128,7 +127,7 @@ def _few_open(open_cells: Weights, hidden: Mapping[tuple[str, ...], AnyArray]) -
     # One term has no table: U and the hidden slices, a product of 0/1 vectors.
     box = Weights(open_cells.indices, open_cells.shape, tuple(t for t in open_cells.terms if t.table is None))
     left, before = open_cells.total(), box.total()
-    if 2 * left >= before or before > MOST_CELLS or left > max(FEW_CELLS, open_cells.entries):
+    if 2 * left >= before or before > MAX_LISTED_CELLS or left > max(MAX_OPEN_CELLS, open_cells.entries):
         return None
     vectors = box.terms[0].vectors
     inside = [np.flatnonzero(vectors[i]) if i in vectors else np.arange(n) for i, n in box.sizes.items()]
@@ -142,7 +141,7 @@ def _few_open(open_cells: Weights, hidden: Mapping[tuple[str, ...], AnyArray]) -
 def _close(
     is_open: AnyArray, inside: Sequence[AnyArray], axes: Sequence[int], shape: Sequence[int], coords: AnyArray
 ) -> None:
-    """Mark what a table over these axes hides in an array over the entities inside."""
+    """Mark cells hidden by a table over these axes in an array over the entities inside."""
     places: list[AnyArray | slice] = [slice(None)] * is_open.ndim
     known = np.ones(len(coords), bool)
     for column, axis in enumerate(axes):
@@ -156,12 +155,12 @@ def _close(
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """How a cell is observed that nothing is said of yet.
+    """Observation of cells that are not mentioned yet.
 
-    unlisted: the weight of a cell that is not listed; zero: that of a listed 0; weight: of the whole relation.
-    unseen: "missing" or "zero". self_links: what became of it, "missing" or "observed", "" where there is none;
-    apart: whether listed self-links are dropped. seen: by index the entities that the relation has, where these are not
-    all. hidden: coordinates over some, not all, of the indices.
+    `unlisted`: weight of an unlisted cell; `zero`: of a listed 0; `weight`: of the whole relation. `unseen`: "missing"
+    or "zero". `self_links`: "missing" or "observed", "" without any; `apart`: whether listed self-links are dropped.
+    `seen`: entities of the relation by index, where these are not all. `hidden`: coordinates over some, not all, of the
+    indices.
     """
 
     unlisted: float
@@ -176,16 +175,15 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Weights of a box of a tensor's cells: along each index, those of the rows from some start on."""
+    """Weights of a box of cells: along each index, the rows from a start on."""
 
     starts: tuple[int, ...]
     weights: Weights
 
 
 def together(indices: tuple[str, ...], shape: tuple[int, ...], boxes: Sequence[Box], groups: Groups = ()) -> Weights:
-    """The weights of boxes that do not overlap as those of a whole tensor, 0 elsewhere.
-
-    groups: places whose order says nothing: a box is then all its images, too.
+    """Weights of disjoint boxes as those of a whole tensor, 0 elsewhere. `groups`: exchangeable positions: a box
+    includes its images.
     """
     result = Weights.constant(indices, shape, 0.0)
     for box in boxes:
@@ -209,7 +207,7 @@ def _taken(numbers: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
 
 
 def _turned(weights: Weights, order: Sequence[int]) -> Weights:
-    """The weights of cells that are written in another way."""
+    """Weights of cells in another orientation."""
     indices, shape = weights.indices, _taken(weights.shape, order)
     now = {indices[source]: index for index, source in zip(indices, order)}
     sizes = dict(zip(indices, shape))
@@ -226,7 +224,7 @@ def _turned(weights: Weights, order: Sequence[int]) -> Weights:
 
 
 def _placed(box: Box, shape: tuple[int, ...]) -> Weights:
-    """The weights of a box in the whole tensor."""
+    """Weights of a box in the whole tensor."""
     weights, indices = box.weights, box.weights.indices
     if weights.shape == shape:
         return weights
@@ -244,7 +242,7 @@ def _placed(box: Box, shape: tuple[int, ...]) -> Weights:
 
 
 def _padded(vector: Array | None, start: int, own: int, size: int) -> Array:
-    """A vector over the rows of a box, ones if None, with zeros for all other rows."""
+    """A vector over the rows of a box (None: ones), with zeros for other rows."""
     whole = np.zeros(size)
     whole[start : start + own] = 1.0 if vector is None else vector
     return whole

@@ -1,7 +1,7 @@
-"""Which combinations of entities a factor over several visible indices has rows of its own for.
+"""Pairs of entities that have rows of their own in a factor over several visible indices.
 
 A free factor such as M[u, i] or M[u, i, z] has one row for every pair that occurs in a link. All other pairs share one
-row for each entity of the first index, behind those of the pairs (docs/math.md, section 10).
+row per entity of the first index, after those of the pairs (docs/math.md, section 10).
 """
 
 import math
@@ -35,18 +35,18 @@ class Pairs:
 
     @property
     def rows(self) -> int:
-        """Rows of the factor: those of pairs, then one for the other pairs of every entity of the first index."""
+        """Number of rows: pairs, then one for the other pairs of every entity of the first index."""
         return len(self.coords) + self.sizes[0]
 
     @cached_property
     def others(self) -> NDArray[np.float64]:
-        """How many pairs of each entity of the first index have no row of their own, (size of it,)."""
+        """Number of pairs without a row of their own, by entity of the first index."""
         listed = np.bincount(self.coords[:, 0].astype(np.int64), minlength=self.sizes[0])
         return np.asarray(math.prod(self.sizes[1:], start=1.0) - listed, np.float64)
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
-        """How many pairs each row stands for, (rows,)."""
+        """Number of pairs that each row represents, (n_rows,)."""
         return np.concatenate([np.ones(len(self.coords)), self.others])
 
     @cached_property
@@ -54,24 +54,23 @@ class Pairs:
         return pack(columns_of(self.coords), self.sizes, len(self.coords))
 
     def find(self, columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
-        """The rows of pairs given by a column for each visible index, (n,)."""
+        """Rows of pairs given by a column for each visible index, (n,)."""
         at, there = find(pack(columns, self.sizes, len(columns[0])), self._keys)
         return np.where(there, at, len(self.coords) + columns[0].astype(np.int64))
 
     def for_rows(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
-        """An array that broadcasts to the factor as written, of length 1 along visible indices -> (1, *latent)."""
+        """An array that broadcasts to the factor as written, of length 1 along visible indices → (1, *latent)."""
         full = array.reshape((1,) * (len(self.indices) - array.ndim) + array.shape)
         return full.squeeze(tuple(n for n, index in enumerate(self.indices) if index in self.visible))[None]
 
     def table(self, indices: Sequence[str], shape: Sequence[int], over: Sequence[str]) -> Weights:
-        """1 at the pairs and 0 elsewhere, over a relation that calls the factor's visible indices `over`."""
+        """1 at the pairs and 0 elsewhere, over a relation with the factor's visible indices under the names `over`."""
         return Weights.from_table(indices, shape, over, self.coords)
 
 
 def count_joined(first: Pairs, second: Pairs, common: Sequence[tuple[int, int]]) -> int:
-    """How many combinations two sets of pairs make that agree on common indices: Σ_s n₁(s) n₂(s).
-
-    common: the places of these indices in the first and in the second.
+    """Number of combinations of two sets of pairs that agree on common indices: Σ_s n₁(s) n₂(s). `common`: positions of
+    these indices in both.
     """
     if not common:
         return len(first) * len(second)
@@ -88,7 +87,7 @@ def count_joined(first: Pairs, second: Pairs, common: Sequence[tuple[int, int]])
 def find_pairs(
     model: Model, links: Mapping[str, Links], sizes: Mapping[str, int], free: Iterable[str]
 ) -> dict[str, Pairs]:
-    """The pairs of every free factor that needs them, by name; links: of every relation."""
+    """Pairs of every free factor that needs them, by name; `links`: of every relation."""
     found = {}
     for name in free:
         factor = model.factor(name)
@@ -100,11 +99,11 @@ def find_pairs(
 
 
 def _distinct(model: Model, name: str, links: Mapping[str, Links], sizes: tuple[int, ...]) -> AnyArray:
-    """All pairs that occur in links, each once and in order."""
+    """All pairs that occur in links, sorted."""
     if math.prod(sizes) >= 2**63:
         raise DataError(
-            f"factor {name} has {math.prod(sizes):.3g} pairs, more than can be numbered.",
-            hint="Leave one of its indices out.",
+            f"factor {name} has {math.prod(sizes):.3g} pairs, which is too many.",
+            hint="Remove one of its indices.",
         )
     factor = model.factor(name)
     uses = {(e.relation, o.indices) for e in model.equations for o in e.occurrences if o.factor == name}
@@ -117,7 +116,7 @@ def _distinct(model: Model, name: str, links: Mapping[str, Links], sizes: tuple[
 
 
 def _once(keys: Keys) -> Keys:
-    """Keys in order, each once. They often are in order: links are sorted. (np.unique hashes: ten times slower.)"""
+    """Sorted distinct keys. Links are sorted, so keys often are. (np.unique hashes: ten times slower.)"""
     if not np.all(keys[1:] >= keys[:-1]):
         keys.sort()
     first = np.ones(len(keys), bool)
@@ -126,14 +125,14 @@ def _once(keys: Keys) -> Keys:
 
 
 def _counted(keys: Keys) -> tuple[Keys, NDArray[np.int64]]:
-    """Distinct keys in order, and how often each is there."""
+    """Sorted distinct keys, and the number of occurrences of each."""
     keys.sort()
     first = np.flatnonzero(np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]]))
     return keys[first], np.diff(first, append=len(keys))
 
 
 def _unpack(keys: Keys, sizes: tuple[int, ...]) -> AnyArray:
-    """The coordinates (n, k) that keys stand for."""
+    """Coordinates (n, k) of keys."""
     coords = np.empty((len(keys), len(sizes)), coordinate_type(sizes))
     for k in range(len(sizes) - 1, -1, -1):
         coords[:, k] = keys % np.uint64(sizes[k])

@@ -1,47 +1,110 @@
-"""Cells that a rule makes unobservable: no link is to be expected there, however probable the factors make one.
+"""Structural zeros: cells in which a rule excludes links, whatever the factors say.
 
-Pairs and slices that `missing=` tables name by some of the indices are such rules, and so is a diagonal: where two
-indices share an axis and hardly any entity is ever observed with itself, self-links are not unknown but senseless.
-Single cells of `missing=` and gaps of an array are unknown, and so is all that `hidden=` puts aside for a test.
+Such rules are pairs and slices in `missing=` tables over some of the indices, and self-links where two indices share an
+axis and hardly any entity is observed with itself. Single cells of `missing=`, gaps of an array and `hidden=` cells are
+unknown instead.
+
+In a relation with further indices, such as triples, a slice of the diagonal with enough links and no self-link among
+them is a structural zero, too (decision 17).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
 from plait._typing import AnyArray, Flags
+from plait.data.observation.symmetry import Groups
 from plait.data.observation.weights import Weights, along, diagonal
-from plait.data.sparse.keys import Lookup
+from plait.data.sparse.keys import FibreLookup, Lookup, columns_of, pack
 
 Tables = dict[tuple[str, ...], AnyArray]
+Counts = tuple[AnyArray, AnyArray]  # slices, and how many links and self-links each has
 
-# Of the entities whose self-link is missing by name or open, at most this share may be open.
+# Largest share of open self-links, among those that are missing by name or open.
 NEARLY = 0.1
+
+# Links of a slice that must all be between different entities: then at most 14 % of such links are self-links (the
+# upper end of a 95 % interval, 1 − 0.05^(1/20)).
+MIN_SLICE_LINKS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalSlices:
+    """Slices of the diagonal of two indices: cells with one entity at both positions of a pair.
+
+    `over`: positions of all other indices. `coords` (n, len(over)): the slices, distinct and in lexicographic order.
+    """
+
+    pair: tuple[int, int]
+    over: tuple[int, ...]
+    coords: AnyArray
+    shape: tuple[int, ...]
+
+    def contain(self, cells: AnyArray) -> Flags:
+        """Which cells (m, order), as row numbers, are among them."""
+        found = np.asarray(cells[:, self.pair[0]] == cells[:, self.pair[1]])
+        found[found] = self._lookup.contain(cells[found][:, self.over])
+        return found
+
+    def mark_fibres(self, cells: AnyArray, place: int, found: Flags) -> None:
+        """Mark those among cells (m, order) with any entity at one place; found (m, size)."""
+        if place in self.pair:
+            entity = cells[:, self.pair[0] if place == self.pair[1] else self.pair[1]]
+            closed = np.flatnonzero(self._lookup.contain(cells[:, self.over]))
+            found[closed, entity[closed]] = True
+            return
+        on = np.flatnonzero(cells[:, self.pair[0]] == cells[:, self.pair[1]])
+        lookup = FibreLookup(self.coords, [self.shape[k] for k in self.over], self.over.index(place))
+        which, _, entity = lookup.find(cells[on][:, self.over])
+        found[on[which], entity] = True
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup(self.coords, [self.shape[k] for k in self.over])
 
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """tables: coordinates (n, k), distinct and in lexicographic order, over some of the indices of a relation."""
+    """`tables`: coordinates (n, k), distinct and in lexicographic order, over some of the indices of a relation.
+
+    `diagonals`: slices without self-links.
+    """
 
     indices: tuple[str, ...] = ()
     shape: tuple[int, ...] = ()
     tables: Tables = field(default_factory=dict)
+    diagonals: tuple[DiagonalSlices, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.tables)
+        return bool(self.tables or self.diagonals)
 
     def contain(self, cells: AnyArray) -> Flags:
-        """Which of some cells (m, order), as row numbers, are closed."""
+        """Which cells (m, order), as row numbers, are structural zeros."""
         found = np.zeros(len(cells), bool)
         for over, lookup in self._lookups.items():
             found |= lookup.contain(cells[:, self.places(over)])
+        for slices in self.diagonals:
+            found |= slices.contain(cells)
         return found
 
+    def mark_fibres(self, cells: AnyArray, place: int, found: Flags) -> None:
+        """Mark what is closed among cells (m, order) with any entity at one place; found (m, size)."""
+        for over, coords in self.tables.items():
+            places = self.places(over)
+            if place in places:
+                lookup = FibreLookup(coords, [self.shape[k] for k in places], places.index(place))
+                which, _, entity = lookup.find(cells[:, places])
+                found[which, entity] = True
+            else:
+                found[self._lookups[over].contain(cells[:, places])] = True
+        for slices in self.diagonals:
+            slices.mark_fibres(cells, place, found)
+
     def places(self, over: Sequence[str]) -> list[int]:
-        """Where some indices stand in a cell."""
+        """Positions of indices in a cell."""
         return [self.indices.index(index) for index in over]
 
     @cached_property
@@ -50,9 +113,8 @@ class Closed:
 
 
 def close(weights: Weights, axes: Sequence[str], missing: Tables, hidden: Tables) -> Closed:
-    """What is closed of a relation with weights M, whose indices are on these axes.
-
-    missing, hidden: coordinates by some of its indices, of what is missing by name and of what is put aside for a test.
+    """Structural zeros of a relation with weights M and indices on these axes. `missing`, `hidden`: coordinates by
+    index set.
     """
     indices = weights.indices
     tables = {over: coords for over, coords in missing.items() if len(over) < len(indices) and len(coords)}
@@ -66,7 +128,7 @@ def close(weights: Weights, axes: Sequence[str], missing: Tables, hidden: Tables
 
 
 def _self_links(weights: Weights, a: str, b: str, missing: Tables, hidden: Tables) -> AnyArray:
-    """Coordinates (n, 2) of the entities that are not observed with themselves, if that is a rule; else none."""
+    """Coordinates (n, 2) of unobserved self-links, if they are a rule; else none."""
     size = weights.sizes[a]
     named = _with_itself({over: t for over, t in missing.items() if a in over and b in over}, a, b, size)
     is_open = (along(diagonal(weights, a, b), [a]) > 0) | (_with_itself(hidden, a, b, size) & ~named)
@@ -76,7 +138,7 @@ def _self_links(weights: Weights, a: str, b: str, missing: Tables, hidden: Table
 
 
 def _with_itself(tables: Tables, a: str, b: str, size: int) -> Flags:
-    """Which entities some tables name together with themselves, or for all entities of the other index."""
+    """Entities that tables name with themselves, or with all entities of the other index."""
     found = np.zeros(size, bool)
     for over, coords in tables.items():
         columns = [coords[:, over.index(index)] for index in (a, b) if index in over]
@@ -87,3 +149,45 @@ def _with_itself(tables: Tables, a: str, b: str, size: int) -> Flags:
         else:
             found[:] = True
     return found
+
+
+def close_slices(closed: Closed, axes: Sequence[str], pieces: Iterable[AnyArray], groups: Groups = ()) -> Closed:
+    """The same, with the diagonal of every slice that has MIN_SLICE_LINKS links or more, and no self-link.
+
+    A slice is one entity of every further index. pieces: all links (n, order) in all their writings, some at a time.
+    groups: places whose order says nothing.
+    """
+    order = len(axes)
+    pairs = [(a, b) for a, b in combinations(range(order), 2) if axes[a] == axes[b]] if order > 2 else []
+    if not pairs:
+        return closed
+    rest = {pair: tuple(k for k in range(order) if k not in pair) for pair in pairs}
+    counts: dict[tuple[int, int], list[Counts]] = {pair: [] for pair in pairs}
+    for cells in pieces:
+        for pair, over in rest.items():
+            once = any({*pair} <= {*group} for group in groups)
+            own = cells[cells[:, pair[0]] <= cells[:, pair[1]]] if once else cells
+            counts[pair].append(_count_slices(own, pair, over, closed.shape))
+    found = []
+    for pair, over in rest.items():
+        coords, number = _add_slices(counts[pair], [closed.shape[k] for k in over])
+        clean = coords[(number[:, 0] >= MIN_SLICE_LINKS) & (number[:, 1] == 0)]
+        if len(clean):
+            found.append(DiagonalSlices(pair, over, clean, closed.shape))
+    return replace(closed, diagonals=tuple(found))
+
+
+def _count_slices(cells: AnyArray, pair: tuple[int, int], over: Sequence[int], shape: Sequence[int]) -> Counts:
+    """The slices (n, len(over)) of some links, and how many links and self-links each has, (n, 2)."""
+    own = cells[:, pair[0]] == cells[:, pair[1]]
+    numbers = np.stack([np.ones(len(cells)), own], axis=1)
+    return _add_slices([(cells[:, over], numbers)], [shape[k] for k in over])
+
+
+def _add_slices(counts: Sequence[Counts], sizes: Sequence[int]) -> Counts:
+    """Each slice once, in lexicographic order, with the sums of its numbers."""
+    coords = np.concatenate([np.zeros((0, len(sizes)), np.int64), *(own for own, _ in counts)])
+    numbers = np.concatenate([np.zeros((0, 2)), *(own for _, own in counts)])
+    _, first, which = np.unique(pack(columns_of(coords), sizes, len(coords)), return_index=True, return_inverse=True)
+    sums = [np.bincount(which.reshape(-1), column, len(first)) for column in numbers.T]
+    return coords[first], np.stack(sums, axis=1)

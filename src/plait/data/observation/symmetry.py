@@ -1,8 +1,8 @@
-"""Relations without a direction: a pair is one cell, whichever way it is written.
+"""Undirected relations: a pair is one cell in all its orientations.
 
-The places of a relation whose indices may be exchanged (`Equation.exchanged`) fall into groups, within which the order
-of rows says nothing. A cell is kept in its canonical writing, rows ascending within each group; its other writings are
-its images. Most often there is one group of two places, and every cell but a self-link has two images.
+The positions whose indices may be exchanged (`Equation.exchanged`) form groups. A cell is stored in canonical
+orientation, rows ascending within each group; its other orientations are its images. Usually there is one group of two
+positions, and every cell but a self-link has two images.
 """
 
 import math
@@ -24,7 +24,7 @@ Indices = tuple[str, ...]
 
 
 def groups_of(equation: Equation) -> Groups:
-    """The places whose indices may be exchanged, two or more in a group."""
+    """Exchangeable positions, in groups of two or more."""
     groups: list[set[int]] = []
     for pair in equation.exchanged:
         places = {equation.indices.index(index) for index in pair}
@@ -34,13 +34,13 @@ def groups_of(equation: Equation) -> Groups:
 
 
 def without(groups: Groups, places: Sequence[int]) -> Groups:
-    """The groups without some places; one place alone is no group."""
+    """The groups without some positions."""
     left = (tuple(place for place in group if place not in places) for group in groups)
     return tuple(group for group in left if len(group) > 1)
 
 
 def among(groups: Groups, places: Sequence[int]) -> Groups:
-    """The groups among some places, by their position in these."""
+    """The groups among some positions, by their number there."""
     found = (tuple(n for n, place in enumerate(places) if place in group) for group in groups)
     return tuple(group for group in found if len(group) > 1)
 
@@ -61,7 +61,7 @@ def canonical(cells: AnyArray, groups: Groups) -> AnyArray:
 
 
 def writing(cells: AnyArray, groups: Groups) -> NDArray[np.uint8]:
-    """A number (n,) for the way in which each cell (n, order) is written: 0 is the canonical one."""
+    """Number of the orientation of each cell (n, order), (n,); 0 is canonical."""
     found = np.zeros(len(cells), np.uint8)
     for k, other in (pair for group in groups for pair in combinations(group, 2)):
         found <<= 1
@@ -70,7 +70,7 @@ def writing(cells: AnyArray, groups: Groups) -> NDArray[np.uint8]:
 
 
 def written(cells: AnyArray, shape: Sequence[int], groups: Groups) -> AnyArray:
-    """All images (m, order) of cells (n, order), each once, in order; the same array where there is no group."""
+    """All images (m, order) of cells (n, order), sorted and distinct; the same array without groups."""
     if not groups:
         return cells
     ways = [cells[:, order] for order in orders(groups, cells.shape[1])]
@@ -78,7 +78,7 @@ def written(cells: AnyArray, shape: Sequence[int], groups: Groups) -> AnyArray:
 
 
 def in_all_ways(links: CSFIndex, numbers: Array, groups: Groups) -> tuple[CSFIndex, Array]:
-    """All writings of some cells, in order and each once, with their numbers (n,)."""
+    """All orientations of cells, sorted and distinct, with their numbers (n,)."""
     if not groups:
         return links, numbers
     cells = links.cells()
@@ -91,7 +91,7 @@ def in_all_ways(links: CSFIndex, numbers: Array, groups: Groups) -> tuple[CSFInd
 
 
 def orders(groups: Groups, order: int) -> Iterator[list[int]]:
-    """All ways of writing a cell, as places to take its rows from; the first leaves it as it is."""
+    """All orientations of a cell, as positions to take its rows from; the first is the identity."""
     for ways in product(*(permutations(group) for group in groups)):
         places = list(range(order))
         for group, way in zip(groups, ways):
@@ -103,16 +103,15 @@ def orders(groups: Groups, order: int) -> Iterator[list[int]]:
 def mirrored(
     tables: Mapping[Indices, AnyArray], indices: Indices, shape: Sequence[int], groups: Groups
 ) -> dict[Indices, AnyArray]:
-    """Coordinates by index set with those of all images: over one index of a group, an entity is meant at all of them.
-
-    Each once, and in order.
+    """Coordinates by index set, with those of all images: over one index of a group, an entity counts at all of them.
+    Sorted and distinct.
     """
     if not groups:
         return dict(tables)
     found: dict[Indices, list[AnyArray]] = {}
     for over, coords in tables.items():
         for order in orders(groups, len(indices)):
-            # An index of this table stands for one that takes its place in the image.
+            # An index of this table takes the position of another one in the image.
             names = {indices[source]: index for index, source in zip(indices, order)}
             image = tuple(names[index] for index in over)
             ordered = tuple(index for index in indices if index in image)
@@ -122,26 +121,26 @@ def mirrored(
 
 
 def count_cells(shape: Sequence[int], groups: Groups) -> int:
-    """How many cells there are, each counted once."""
+    """Number of cells, each counted once."""
     grouped = {place for group in groups for place in group}
     alone = math.prod(size for place, size in enumerate(shape) if place not in grouped)
     return alone * math.prod(math.comb(shape[group[0]] + len(group) - 1, len(group)) for group in groups)
 
 
 def total_once(weights: Weights, groups: Groups) -> float:
-    """The sum of weights that are the same for all images of a cell, each cell counted once.
+    """Sum of symmetric weights, each cell counted once.
 
-    By Burnside's lemma: the mean, over all ways of writing, of the sum over the cells that look the same in that way.
+    By Burnside's lemma: the mean, over all orientations, of the sum over the cells that an orientation leaves
+    unchanged.
     """
     ways = list(orders(groups, len(weights.shape)))
     return math.fsum(_unchanged(weights, order).total() for order in ways) / len(ways)
 
 
 def each_once(weights: Weights, groups: Groups) -> Weights:
-    """Weights that are the same for all images of a cell, divided by how many of them there are.
+    """Symmetric weights divided by the number of images of each cell.
 
-    Burnside's lemma once more: of the ways of writing a cell, as many leave it as it is as it has fewer images. A table
-    that is not in memory has every cell in one writing already, which in sums over all of them is as good.
+    By Burnside's lemma, as in `total_once`. A table on disk has every cell in one orientation, with the same sums.
     """
     if not groups:
         return weights
@@ -153,7 +152,7 @@ def each_once(weights: Weights, groups: Groups) -> Weights:
 
 
 def _among_unchanged(weights: Weights, order: Sequence[int]) -> Weights:
-    """The same weights, 0 at cells that a way of writing changes."""
+    """The weights, 0 at cells that an orientation changes."""
     indices, shape = weights.indices, weights.shape
     for place, index in enumerate(indices):
         first = min(_cycle(order, place))
@@ -164,7 +163,7 @@ def _among_unchanged(weights: Weights, order: Sequence[int]) -> Weights:
 
 
 def _unchanged(weights: Weights, order: Sequence[int]) -> Weights:
-    """The weights of the cells that a way of writing leaves as they are: equal rows along each of its cycles."""
+    """Weights of the cells that an orientation leaves unchanged: equal rows along each of its cycles."""
     indices = weights.indices
     for place, index in enumerate(indices):
         first = min(_cycle(order, place))
@@ -174,7 +173,7 @@ def _unchanged(weights: Weights, order: Sequence[int]) -> Weights:
 
 
 def _cycle(order: Sequence[int], place: int) -> list[int]:
-    """The places that exchange their rows with one."""
+    """Positions in the cycle of one position."""
     found = [place]
     while (after := order[found[-1]]) != place:
         found.append(after)

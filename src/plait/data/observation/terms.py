@@ -1,13 +1,13 @@
-"""Terms of weights: a coefficient × vectors × a sparse table, and how sums and products of them stay short.
+"""Terms of observation weights: a coefficient × vectors × a sparse table; short sums and products of them, without
+cancellation.
 
-A table's entries have one sign, which the coefficient carries: what is added and what is taken away are terms of their
-own wherever a difference would lose digits. So 1 − T + 1e-13 T is 1e-13 on T, to the last digit.
-
-Sums in which large parts cancel and small ones must not be lost.
+A table's entries have one sign, which the coefficient carries: additions and subtractions are separate terms wherever a
+difference would lose digits. So 1 − T + 1e-13 T is exactly 1e-13 on T.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,25 +17,25 @@ from plait._typing import AnyArray, Array
 from plait.data.sparse.csf import CSFCache, narrow
 from plait.data.sparse.csf import SummedTable as Summed
 from plait.data.sparse.csf_index import CSFIndex, repeats
-from plait.data.sparse.keys import columns_of, coordinate_type, find, pack_pair, search
+from plait.data.sparse.keys import FibreLookup, columns_of, coordinate_type, find, pack_pair, search
 from plait.data.sparse.sorting import is_uniform, sort_cells, taken
 from plait.errors import DataError
 from plait.machine import memory
 from plait.tuning import TUNING
 
-# Parts are sums and products of a few numbers: what is left where they should cancel may be this much of them. What is
-# meant to be small beside them is a part of its own (`terms.LOST`), and is kept however small it is.
+# Parts are sums and products of a few numbers: a relative remainder up to this size is rounding. Numbers that are
+# small on purpose are parts of their own (`terms.LOST`), and are kept however small they are.
 ROUNDING = 1e-12
 
 
 def add_up(parts: Sequence[Array]) -> Array:
-    """Σ parts, entry by entry. Parts that cancel but for their rounding leave exactly 0, beside which the others count.
+    """Σ parts, entry by entry. Parts that cancel up to rounding leave exactly 0, so smaller parts survive.
 
     So 1 − 1 + 1e-20 is 1e-20, and 0.3·0.7 − 0.7·0.3 is 0.
     """
     least = ROUNDING * np.max(np.abs(parts), axis=0)
     large, small = np.zeros(least.shape), np.zeros(least.shape)
-    lost = np.zeros(least.shape)  # by rounding, in the sum of the large ones
+    lost = np.zeros(least.shape)  # rounding error of the sum of the large parts
     for part in parts:
         counts = np.abs(part) > least
         added = np.where(counts, part, 0.0)
@@ -49,18 +49,18 @@ def add_up(parts: Sequence[Array]) -> Array:
     return large + small
 
 
-# What is added to a larger number of the other sign becomes one difference while it loses no more than ten bits.
+# Numbers of opposite sign are subtracted if that loses no more than ten bits.
 LOST = 2.0**-10
 
 
 Sizes = Mapping[str, int]
 Vectors = Mapping[str, Array]
-# Of a fingerprint: a word, or an array and the type that its numbers are shown in, None for their own.
+# Content of a fingerprint: a word, or an array and the dtype to hash it in (None: its own).
 Content = str | tuple[AnyArray, np.dtype[Any] | None]
 
 
 def fibre_content(fibres: CSFIndex) -> Iterator[Content]:
-    """All levels of fibres as earlier versions kept them, so that their runs can go on."""
+    """All levels of CSF cells in the layout of earlier versions, so fingerprints stay valid."""
     yield f"cells {len(fibres)}"
     for rows in fibres.rows:
         yield rows, np.dtype(np.uint32 if max(fibres.sizes) <= 1 << 32 else np.uint64)
@@ -70,10 +70,10 @@ def fibre_content(fibres: CSFIndex) -> Iterator[Content]:
 
 @dataclass(frozen=True, eq=False)
 class WeightTable:
-    """A sparse table over some indices; a cell that it does not list is 0.
+    """A sparse table over some indices, 0 at cells that it does not list.
 
-    cells: coords (n, k) distinct and in lexicographic order, or the same as fibres; values (n,); indices in the order
-    of the relation. in_memory: else all values are one number, and no other table is made from this one.
+    `cells`: coords (n, k), distinct and in lexicographic order, or the same as CSF; values (n,); indices in the order
+    of the relation. `in_memory`: else all values are one number, and no other table is derived from this one.
     """
 
     in_memory: ClassVar[bool] = True
@@ -84,11 +84,10 @@ class WeightTable:
 
     @property
     def coords(self) -> AnyArray:
-        """Coordinates (n, k), distinct and in lexicographic order."""
         return self.cells if isinstance(self.cells, np.ndarray) else self.cells.cells()
 
     def column(self, index: str) -> AnyArray:
-        """The coordinates of one index, (n,)."""
+        """Coordinates of one index, (n,)."""
         if isinstance(self.cells, np.ndarray):
             return self.cells[:, self.indices.index(index)]
         return self.cells.column(index)
@@ -97,7 +96,7 @@ class WeightTable:
         return len(self.values)
 
     def content(self) -> Iterator["Content"]:
-        """What a fingerprint of its cells is made from."""
+        """Content of a fingerprint of its cells."""
         if isinstance(self.cells, CSFIndex):
             yield from fibre_content(self.cells)
         else:
@@ -105,47 +104,58 @@ class WeightTable:
 
     @property
     def arrays(self) -> list[AnyArray]:
-        """All arrays that it holds in memory."""
+        """All arrays in memory."""
         cells = [*self.cells.rows, *self.cells.starts] if isinstance(self.cells, CSFIndex) else [self.cells]
         return [self.values, *cells]
 
     def held(self) -> "WeightTable":
-        """The same table in memory."""
+        """The table in memory."""
         return self
 
     def at(self, columns: Sequence[AnyArray], sizes: Mapping[str, int]) -> Array:
-        """Its values at some cells, given by column; 0 where it lists nothing."""
+        """Values at cells given by column; 0 where it lists nothing."""
         own = columns_of(self.coords)
         counts = (len(columns[0]), len(self))
         needles, keys = pack_pair(columns, own, [sizes[index] for index in self.indices], counts)
         positions, known = find(needles, keys)
         return np.where(known, self.values[positions], 0.0)
 
+    def fibres(self, index: str, sizes: Mapping[str, int]) -> FibreLookup:
+        """Its entries by all indices but one."""
+        if index not in self._fibres:
+            shape = [sizes[i] for i in self.indices]
+            self._fibres[index] = FibreLookup(self.coords, shape, self.indices.index(index))
+        return self._fibres[index]
+
+    @cached_property
+    def _fibres(self) -> dict[str, FibreLookup]:
+        return {}
+
     def placed(self, starts: Mapping[str, int], shape: tuple[int, ...]) -> "WeightTable":
-        """The same in a larger tensor of this shape, from these rows on."""
+        """The table in a larger tensor of this shape, from these rows on."""
         kind = coordinate_type(shape)
         columns = [np.add(self.column(index), starts[index], dtype=kind, casting="unsafe") for index in self.indices]
         return WeightTable(self.indices, np.stack(columns, axis=1), self.values)
 
     def on_diagonal(self, a: str, b: str) -> "WeightTable":
-        """The entries with the same row of two of the indices, in memory."""
+        """Entries with the same row of two indices, in memory."""
         kept = np.flatnonzero(self.column(a) == self.column(b))
         return WeightTable(
             self.indices, np.stack([self.column(index)[kept] for index in self.indices], axis=1), self.values[kept]
         )
 
     def maybe_zeros(self) -> AnyArray:
-        """The cells (m, k) among which there may be zeros of the relation."""
+        """Cells (m, k) that may be zeros of the relation."""
         return self.coords
 
     def tree(self, number: float, vectors: Vectors, sizes: Sizes, order: tuple[str, ...], forest: CSFCache) -> Summed:
-        """Its entries times a number, to be summed in an order of the indices; vectors: those of its term."""
+        """Entries times a number, as a tree in an order of the indices; `vectors`: those of its term."""
         return forest.tree(self.indices, dict(sizes), self.cells, narrow(self.values * number), order)
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """coefficient · table · Π vectors. No vector is over an index of a table in memory."""
+    """coefficient · table · Π vectors. Vectors are not over indices of a table in memory."""
 
     coefficient: float
     vectors: Mapping[str, Array] = field(default_factory=dict)
@@ -153,12 +163,12 @@ class Term:
 
     @property
     def table_indices(self) -> tuple[str, ...]:
-        """The indices of the table, () without one."""
+        """Indices of the table, () without one."""
         return self.table.indices if self.table is not None else ()
 
     @property
     def in_memory(self) -> bool:
-        """Whether its table, if it has one, is in memory."""
+        """Whether its table, if any, is in memory."""
         return self.table is None or self.table.in_memory
 
 
@@ -166,7 +176,9 @@ class Term:
 
 
 def _simple(term: Term, sizes: Mapping[str, int]) -> list[Term]:
-    """The same as at most two terms, one a sign: vectors folded into the table; no zeros, ones, tables of one index."""
+    """The term as at most two, one per sign: vectors folded into the table; without zeros, ones and
+    tables of one index.
+    """
     coefficient, vectors, table = term.coefficient, dict(term.vectors), term.table
     if table is not None and table.in_memory:
         inside = {index: vectors.pop(index) for index in table.indices if index in vectors}
@@ -193,7 +205,7 @@ def _folded(table: WeightTable, vectors: Mapping[str, Array]) -> WeightTable:
 
 
 def folded(term: Term) -> Array:
-    """The values of a term's table, times the vectors over its indices; reads a table that is not in memory."""
+    """Values of a term's table, times the vectors over its indices; reads a table on disk."""
     assert term.table is not None
     inside = {index: term.vectors[index] for index in term.table.indices if index in term.vectors}
     return _folded(term.table.held(), inside).values
@@ -223,7 +235,7 @@ def _scattered(table: WeightTable, sizes: Mapping[str, int]) -> Array:
 
 
 def collect(terms: Sequence[Term], sizes: Mapping[str, int]) -> tuple[Term, ...]:
-    """The same sum in as few terms as simple merging gives; what is taken away comes before what is added."""
+    """The sum in few terms, by merging; negative terms come first."""
     done: list[Term] = []
     waiting = list(reversed(terms))
     while waiting:
@@ -262,12 +274,12 @@ def _merged(a: Term, b: Term, sizes: Mapping[str, int]) -> Term | None:
 
 
 def _common(a: float, b: float) -> tuple[float, float, float]:
-    """c, p, q with c·p = a and c·q = b. Equal sizes are factored out, so that 0.3 − 0.3·T cancels exactly."""
+    """c, p, q with c·p = a and c·q = b. Equal sizes are factored out, so 0.3 − 0.3·T cancels exactly."""
     return (a, 1.0, b / a) if abs(a) == abs(b) else (1.0, a, b)
 
 
 def same_vector(a: Array | None, b: Array | None) -> bool:
-    """Whether two vectors of a term are equal; None is a term without one."""
+    """Whether two vectors of terms are equal; None for a term without one."""
     return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
@@ -277,7 +289,7 @@ def _added(a: WeightTable, p: float, b: WeightTable, q: float, sizes: Mapping[st
 
 
 def sum_up(table: WeightTable, sizes: Mapping[str, int]) -> WeightTable:
-    """The table in order, equal coordinates added up."""
+    """The table sorted, with equal coordinates summed."""
     order, coords = sort_cells(table.coords, [sizes[index] for index in table.indices])
     values = table.values if order is None else taken(table.values, order)
     if repeats(coords) == 0:
@@ -287,7 +299,7 @@ def sum_up(table: WeightTable, sizes: Mapping[str, int]) -> WeightTable:
 
 
 def _cancelled(terms: list[Term], sizes: Mapping[str, int]) -> list[Term]:
-    """Tables of both signs without what cancels between them; same-signed ones are one term already."""
+    """Tables of both signs without entries that cancel; tables of one sign are one term already."""
     done: list[Term] = []
     for term in terms:
         other = next((o for o in done if term.table is not None and _opposite(o, term, sizes)), None)
@@ -334,7 +346,7 @@ def _difference(a: Term, b: Term, sizes: Mapping[str, int]) -> list[Term]:
 
 
 def _positions(a: WeightTable, b: WeightTable, sizes: Mapping[str, int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Where the cells of a stand in b, a table over the same indices, and which of them do."""
+    """Positions of the cells of a in b, a table over the same indices, and which of them are there."""
     own, others = columns_of(a.coords), columns_of(b.coords)
     return find(*pack_pair(own, others, [sizes[index] for index in a.indices], (len(a), len(b))))
 
@@ -366,7 +378,7 @@ def multiply(a: Term, b: Term, indices: tuple[str, ...], sizes: Mapping[str, int
 
 
 def _joined(a: WeightTable, b: WeightTable, indices: tuple[str, ...], sizes: Mapping[str, int]) -> WeightTable:
-    """a(u)·b(v) as a table over u ∪ v: for each entry of a, the entries of b that agree on the common indices."""
+    """a(u)·b(v) as a table over u ∪ v: a join on the common indices."""
     if set(a.indices) < set(b.indices):
         a, b = b, a
     common = [index for index in a.indices if index in b.indices]
@@ -392,16 +404,16 @@ def _joined(a: WeightTable, b: WeightTable, indices: tuple[str, ...], sizes: Map
 
 
 def _refuse_huge(a: WeightTable, b: WeightTable, entries: int, order: int) -> None:
-    # Coordinates, values, two row numbers and the sort: about twice what the result takes.
+    # Coordinates, values, two row numbers and the sort: about twice the size of the result.
     if entries <= TUNING.max_join_entries and entries * (4 * order + 40) <= memory():
         return
     raise DataError(
         (
-            f"a table over [{', '.join(a.indices)}] with {len(a)} entries times one over [{', '.join(b.indices)}] "
-            f"with {len(b)} entries would have {entries} entries."
+            f"a table over [{', '.join(a.indices)}] with {len(a)} entries times a table over "
+            f"[{', '.join(b.indices)}] with {len(b)} entries would have {entries} entries."
         ),
         hint=(
-            f"Give one of them over all of [{', '.join(dict.fromkeys(a.indices + b.indices))}], or hide "
-            "whole entities of one index instead."
+            f"Give one of them over all indices [{', '.join(dict.fromkeys(a.indices + b.indices))}], or hide "
+            "whole entities of one index."
         ),
     )

@@ -1,10 +1,9 @@
-"""Weights over the cells of a tensor: a sum of products of sparse tables and vectors, with +, −, × and look-up.
+"""Observation weights over the cells of a tensor: a sum of products of sparse tables and vectors, with +, −, ×, lookup
+and marginals.
 
-    M(v) = Σ_t c_t · T_t(v over some indices) · Π_i m_ti(v_i)          (docs/math.md, section 7)
+    M(v) = Σ_t c_t · T_t(v over some indices) · Π_i m_ti(v_i)          (docs/math.md, section 8)
 
-Nothing here ever has the size of all cells.
-
-Weights added up along some of the indices, and along the diagonal of two that share an axis.
+Memory never grows with the number of cells.
 """
 
 import math
@@ -22,7 +21,7 @@ from plait.data.sparse.keys import coordinate_type
 from plait.data.sparse.sorting import is_uniform
 from plait.errors import DataError
 
-PIECE = 2**20  # cells that are looked up at a time
+CHUNK_CELLS = 2**20  # looked up at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +34,12 @@ class Weights:
 
     @classmethod
     def constant(cls, indices: Sequence[str], shape: Sequence[int], c: float = 1.0) -> "Weights":
-        """The same weight c everywhere."""
+        """The weight c everywhere."""
         return cls._of(indices, shape, [Term(float(c))])
 
     @classmethod
     def from_vector(cls, indices: Sequence[str], shape: Sequence[int], index: str, vector: ArrayLike) -> "Weights":
-        """A weight that depends on one index only; vector (size of the index,)."""
+        """A weight that depends on one index; vector (n_entities,)."""
         values = np.asarray(vector, np.float64)
         if values.shape != (dict(zip(indices, shape))[index],):
             raise DataError(
@@ -73,11 +72,11 @@ class Weights:
     def from_sorted(
         cls, indices: Sequence[str], shape: Sequence[int], cells: AnyArray | CSFIndex, values: Array
     ) -> "Weights":
-        """A table over all indices; 0 elsewhere. cells (n, order): distinct and in order, or the same as fibres."""
+        """A table over all indices; 0 elsewhere. cells (n, order): sorted and distinct, or CSF."""
         return cls._of(indices, shape, [Term(1.0, {}, WeightTable(tuple(indices), cells, values))])
 
     def replaced(self, cells: AnyArray | CSFIndex, old: float, new: Array) -> "Weights":
-        """These weights, which are `old` at some sorted cells, with others there; new (n,). No digit is lost."""
+        """These weights, which are `old` at sorted cells, with `new` (n,) there; without loss of digits."""
         some = new[:1] if is_uniform(new) else new
         slight = np.broadcast_to((some < LOST * old) & (some > 0), len(new))
         change = np.where(slight, -old, new - old) if slight.any() else _less(new, old)
@@ -93,19 +92,19 @@ class Weights:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Index name -> size."""
+        """Size by index."""
         return dict(zip(self.indices, self.shape))
 
     @property
     def entries(self) -> int:
-        """How many entries all tables have together."""
+        """Total number of entries of all tables."""
         return sum(len(term.table) for term in self.terms if term.table is not None)
 
     def over(self, indices: Sequence[str], shape: Sequence[int]) -> "Weights":
-        """The same weights on a tensor with more indices, in any order; they do not depend on the new ones."""
+        """The weights on a tensor with more indices, in any order, on which they do not depend."""
         sizes = dict(zip(indices, shape))
         if any(sizes.get(index) != size for index, size in self.sizes.items()):
-            raise DataError(f"weights over {_shown(self.sizes)} do not fit a tensor over {_shown(sizes)}.")
+            raise DataError(f"weights over {_shown(self.sizes)} do not match a tensor over {_shown(sizes)}.")
         terms = [Term(t.coefficient, t.vectors, reorder(t.table, tuple(indices), sizes)) for t in self.terms]
         return Weights._of(indices, shape, terms)
 
@@ -134,20 +133,18 @@ class Weights:
         if not isinstance(other, Weights):
             return Weights.constant(self.indices, self.shape, other)
         if (self.indices, self.shape) != (other.indices, other.shape):
-            raise DataError(
-                f"weights over {_shown(self.sizes)} and over {_shown(other.sizes)} are not about the same cells."
-            )
+            raise DataError(f"weights over {_shown(self.sizes)} and over {_shown(other.sizes)} have different cells.")
         return other
 
     def at(self, cells: AnyArray) -> Array:
-        """The weights of some cells; cells (n, order) -> (n,). What terms add and take away again leaves no trace."""
+        """Weights of cells, (n, order) → (n,), without cancellation."""
         if len(self.terms) <= 1:
             return sum((self._part(term, cells) for term in self.terms), np.zeros(len(cells)))
-        pieces = (cells[start : start + PIECE] for start in range(0, len(cells), PIECE))
+        pieces = (cells[start : start + CHUNK_CELLS] for start in range(0, len(cells), CHUNK_CELLS))
         return np.concatenate([np.zeros(0), *(add_up([self._part(t, piece) for t in self.terms]) for piece in pieces)])
 
     def _part(self, term: Term, cells: AnyArray) -> Array:
-        """One term at some cells."""
+        """One term at cells."""
         column = {index: cells[:, k] for k, index in enumerate(self.indices)}
         part = np.full(len(cells), term.coefficient)
         if term.table is not None:
@@ -156,8 +153,31 @@ class Weights:
             part *= vector[column[index]]
         return part
 
+    def along_fibres(self, cells: AnyArray, index: str) -> Array:
+        """The weights of cells with one index running over all its entities; cells (n, order) -> (n, size)."""
+        parts = [self._fibres(term, cells, index) for term in self.terms]
+        shape = (len(cells), self.sizes[index])
+        whole = [np.broadcast_to(part, shape) for part in parts]
+        return whole[0] if len(parts) == 1 else add_up(whole) if parts else np.zeros(shape)
+
+    def _fibres(self, term: Term, cells: AnyArray, index: str) -> Array:
+        """One term, broadcastable to (n, size)."""
+        column = {i: cells[:, k] for k, i in enumerate(self.indices)}
+        part = np.full((len(cells), 1), term.coefficient)
+        for i, vector in term.vectors.items():
+            part = part * (vector[None, :] if i == index else vector[column[i]][:, None])
+        if term.table is None:
+            return part
+        if index not in term.table.indices:
+            return np.asarray(part * term.table.at([column[i] for i in term.table.indices], self.sizes)[:, None])
+        places = [self.indices.index(i) for i in term.table.indices]
+        which, entries, entity = term.table.fibres(index, self.sizes).find(cells[:, places])
+        found = np.zeros((len(cells), self.sizes[index]))
+        found[which, entity] = term.table.values[entries]
+        return np.asarray(found * part)
+
     def total(self) -> float:
-        """The sum over all cells, from sums of tables and vectors."""
+        """Sum over all cells, from sums of tables and vectors."""
         return math.fsum(self._total(term) for term in self.terms)
 
     def _total(self, term: Term) -> float:
@@ -176,7 +196,7 @@ class Weights:
 
 
 def _less(numbers: Array, amount: float) -> Array:
-    """numbers − amount, one number staying one."""
+    """numbers − amount; a broadcast number stays one."""
     return np.broadcast_to(numbers[0] - amount, len(numbers)) if is_uniform(numbers) else numbers - amount
 
 
@@ -194,12 +214,14 @@ def _written(term: Term) -> str:
     return sign + " ".join(parts)
 
 
-# What is left of sums that should cancel: relative to the largest of them.
+# Relative remainder of sums that should cancel.
 CANCELLED = 1e-12
 
 
 def along(weights: Weights, over: Sequence[str]) -> Array:
-    """Σ M over all indices but these, as a dense array over them, in their order; what cancels is exactly 0."""
+    """Marginal Σ M over all other indices, as a dense array over `over`, in their order; cancelled
+    entries are exactly 0.
+    """
     shape = [weights.sizes[index] for index in over]
     total, largest = np.zeros(shape), np.zeros(shape)
     for term in weights.terms:
@@ -222,7 +244,7 @@ def _along(term: Term, weights: Weights, over: Sequence[str]) -> Any:
             result = result * _spread(term.vectors[index], [index], over, sizes)
     if term.table is not None:
         inside = [index for index in over if index in term.table.indices]
-        columns = [term.table.coords[:, term.table.indices.index(index)].astype(np.int64) for index in inside]
+        columns = [term.table.column(index).astype(np.int64) for index in inside]
         shape = [sizes[index] for index in inside]
         keys = np.ravel_multi_index(tuple(columns), shape) if inside else np.zeros(len(term.table), np.int64)
         summed: Array = np.bincount(keys, folded(term), math.prod(shape)).astype(np.float64, copy=False)
@@ -236,7 +258,7 @@ def _spread(values: Array, inside: Sequence[str], over: Sequence[str], sizes: An
 
 
 def diagonal(weights: Weights, a: str, b: str) -> Weights:
-    """The weights of the cells in which two indices have the same row, over all indices but the second of them."""
+    """Weights of cells with the same row at two indices, over all indices but the second of them."""
     indices = tuple(index for index in weights.indices if index != b)
     shape = tuple(weights.sizes[index] for index in indices)
     result = Weights.constant(indices, shape, 0.0)
@@ -251,7 +273,7 @@ def diagonal(weights: Weights, a: str, b: str) -> Weights:
 
 
 def _on_diagonal(table: WeightTable, a: str, b: str, indices: Sequence[str], shape: Sequence[int]) -> Weights:
-    """A table's entries on the diagonal, b called a."""
+    """Entries of a table on the diagonal, with b renamed to a."""
     names = list(table.indices)
     if a in names and b in names:
         table = table.on_diagonal(a, b)

@@ -1,1 +1,1 @@
-"""Relations in blocks on disk, for what is larger than memory: `pack` makes a folder, `packed` reads it."""
+"""Out-of-core relations: `pack_tables` sorts tables into blocks on disk, `packed` reads them."""

@@ -1,7 +1,7 @@
-"""The rows of one relation, batch by batch, twice: for their names, then as entries of row numbers.
+"""Batches of rows of one relation, read twice: for their names, then as entries of row numbers.
 
-What is read are the batches of a scan, or slices of a table in memory. A source that is dear to read twice, or might be
-another one then, is copied on the first pass.
+Batches come from a scan or from slices of a table in memory. A source that is slow to read or may change is copied on
+the first pass.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from plait.data.outofcore.memory_budget import batch_rows
 from plait.data.sources.relation import Relation
 from plait.data.sources.tables import TableSource, column_names, frame_of, is_scan, named_labels, used_columns
 from plait.data.sparse.keys import coordinate_type
-from plait.data.sparse.parallel import MANY
+from plait.data.sparse.parallel import MIN_THREADED_ROWS
 from plait.errors import DataError, PlaitError, TableLocation
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class BatchValues:
-    """What values are like: the largest one, whether all are whole, and whether floats hold them exactly."""
+    """The largest value, whether all are integers, and whether float32 holds them exactly."""
 
     most: float = 0.0
     whole: bool = True
     floats: bool = True
 
     def add(self, values: Array) -> None:
-        """Look at some more; those that are no numbers ≥ 0 are refused elsewhere."""
+        """Take more values into account; invalid ones are refused elsewhere."""
         if len(values) == 0:
             return
         some = values[:1] if values.strides == (0,) else values
@@ -49,7 +49,7 @@ class BatchValues:
 
     @property
     def type(self) -> "np.dtype[Any]":
-        """The narrowest type that holds them all."""
+        """Narrowest dtype that holds all values."""
         if self.whole and self.most < 2**16:
             return np.dtype(np.uint8 if self.most < 2**8 else np.uint16)
         return np.dtype(np.float32 if self.floats else np.float64)
@@ -57,7 +57,9 @@ class BatchValues:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows as read: labels by index, values and weights, if there are such columns; first: the number of one."""
+    """Rows as read: labels by index, values and weights, if there are such columns; `first`: number of
+    the first row.
+    """
 
     first: int
     labels: Mapping[str, "pl.Series"]
@@ -69,30 +71,30 @@ class Batch:
 
 
 class BatchNames:
-    """The labels of one column so far; they are made distinct whenever they have become three times as many."""
+    """Distinct labels of one column so far; deduplicated whenever their number has tripled."""
 
     def __init__(self, where: TableLocation) -> None:
         self.where, self.rows = where, 0
         self._parts: list[pl.Series] = []
-        self._distinct = 0  # names in the first part
+        self._distinct = 0  # number of names in the first part
 
     def add(self, labels: "pl.Series") -> None:
-        """Add the labels of a batch, as `label_series` gives them."""
+        """Add the labels of a batch, as of `label_series`."""
         if len(labels) == 0:
             return
         if self._parts and kind(labels) != kind(self._parts[0]):
             raise DataError(
-                f"the labels are {kind(labels)}, but {kind(self._parts[0])} before.",
+                f"the names are {kind(labels)}, but {kind(self._parts[0])} in earlier rows.",
                 location=self.where.at(row=self.rows),
                 hint="Convert the column to one type.",
             )
         self.rows += len(labels)
         self._parts.append(widened(labels))
-        if sum(map(len, self._parts)) > 3 * self._distinct + MANY:
+        if sum(map(len, self._parts)) > 3 * self._distinct + MIN_THREADED_ROWS:
             self.distinct()
 
     def distinct(self) -> "pl.Series":
-        """All names, each once and in any order."""
+        """Distinct names in any order."""
         import polars as pl
 
         if not self._parts:
@@ -104,7 +106,7 @@ class BatchNames:
 
 
 class Reader:
-    """A table and what its columns are; after `collect` also the names in it, how many rows, what values are like."""
+    """A table and its columns; after `collect` also its names, number of rows and kind of values."""
 
     def __init__(self, relation: Relation, name: str, indices: tuple[str, ...], copy: Path, memory: int) -> None:
         self.relation, self.name, self.indices = relation, name, indices
@@ -122,20 +124,22 @@ class Reader:
 
     @property
     def source(self) -> TableSource:
-        """The table as errors and checks know it, without its rows; the labels are each name once."""
+        """The table without its rows, for errors and checks; labels are the distinct names."""
         return TableSource(
             self.name, self.columns, self.names, np.zeros(0), None, self.rows, self.value or "value",
             self.weight or "weight",
         )  # fmt: skip
 
     def located(self, place: TableLocation) -> Any:
-        """A place in the table as the user knows it: in its file, if it is one."""
+        """A place in the table, or in its file."""
         data = self.relation.data
         return data.located(place) if is_scan(data) and place.table == self.name and place.part is None else place
 
     @contextmanager
     def naming(self, first: int = 0) -> Iterator[None]:
-        """Errors about rows of a batch name those of the table, and its file; first: the batch's first row."""
+        """Context in which errors about rows of a batch name those of the table and its file; `first`: first row of the
+        batch.
+        """
         try:
             yield
         except PlaitError as error:
@@ -147,7 +151,7 @@ class Reader:
     # --- the first pass
 
     def collect(self) -> Iterator[int]:
-        """Go through all rows: which names occur, what values are like; tells how many rows were read."""
+        """First pass over all rows: names and values; yields the number of rows read."""
         found = self._begin()
         for columns in self._read():
             if columns is None:
@@ -168,7 +172,7 @@ class Reader:
         return {index: BatchNames(TableLocation(self.name, column)) for index, column in self.columns.items()}
 
     def _read(self) -> "Iterator[Mapping[str, Any] | None]":
-        """The columns that are used, some rows at a time; None where all begins again."""
+        """Used columns, in batches; None where reading starts again."""
         used = [*self.columns.values(), *(column for column in (self.value, self.weight) if column is not None)]
         data = self.relation.data
         if is_scan(data):
@@ -199,7 +203,7 @@ class Reader:
 
     @property
     def copied(self) -> bool:
-        """Whether the source is kept as it was on the first pass."""
+        """Whether the source is copied on the first pass."""
         data = self.relation.data
         return is_scan(data) and not data.stays
 
@@ -222,7 +226,7 @@ class Reader:
         return self.copy / f"{number}.arrow"
 
     def _batches(self) -> Iterator[Batch]:
-        """All rows once more."""
+        """All rows again."""
         first = 0
         if self.copied:
             for number in range(self.copies):
@@ -242,9 +246,9 @@ class Reader:
 
     def _changed(self) -> DataError:
         return DataError(
-            "the table has changed while it was read.",
+            "the table changed while it was read.",
             location=self.located(TableLocation(self.name)),
-            hint="Pack again, once nobody writes to it.",
+            hint="Pack again when the table no longer changes.",
         )
 
     def _kept(self, number: int, first: int) -> Batch:
@@ -260,9 +264,9 @@ class Reader:
     def entries(
         self, names: Mapping[str, Labels], hidden: Tables, apart: Pairs, groups: Groups
     ) -> "Iterator[tuple[Entries, int, int]]":
-        """All rows as entries, as binding has them: without hidden ones and self-links, checked, in one writing.
+        """All rows as checked entries in canonical orientation, without hidden ones and self-links.
 
-        With each: the number of the batch's first row, and how many self-links were dropped.
+        With each: the number of the batch's first row, and the number of dropped self-links.
         """
         source = self.source
         labelled = tuple((index, names[index]) for index in self.indices)
@@ -276,7 +280,7 @@ class Reader:
                 yield checked(entries).in_one_way(groups), batch.first, dropped
 
     def _coords(self, batch: Batch, names: Mapping[str, Labels]) -> AnyArray:
-        """The rows (n, order) of the labels of a batch, column after column in memory."""
+        """Rows (n, order) of the labels of a batch, contiguous by column."""
         coordinates = coordinate_type([len(names[index]) for index in self.indices])
         coords = np.empty((len(self.indices), len(batch)), coordinates).T
         for k, (index, labels) in enumerate(batch.labels.items()):

@@ -1,4 +1,4 @@
-"""Blocks on disk as data of a model: alone, or beside tables in memory."""
+"""Binding of blocks on disk, alone or together with tables in memory."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -22,17 +22,18 @@ from plait.data.outofcore.batches import Reader
 from plait.data.outofcore.block_folder import read_manifest
 from plait.data.outofcore.block_table import CellsOnDisk, LinksOnDisk, TableOnDisk, has_own_weights
 from plait.data.outofcore.packed import Packed, PackedRelation
+from plait.data.sources.coercion import by_relation, is_path
 from plait.data.sources.relation import AUTO, Relation
 from plait.data.sources.tables import is_scan
 from plait.data.sparse.cell_draws import Weighing
 from plait.data.sparse.csf import narrow
 from plait.data.sparse.csf_index import CSFIndex
-from plait.data.sparse.parallel import PIECE
+from plait.data.sparse.parallel import CHUNK_ROWS
 from plait.errors import DataError, TableLocation
 from plait.forked import refuse_in_fork
 from plait.model.model import Equation, Model
 
-READING = 1 << 28  # bytes that reading a table in batches may take, about
+READ_BYTES = 1 << 28  # of memory for reading a table in batches, about
 
 
 def bind_all(
@@ -42,13 +43,12 @@ def bind_all(
     *,
     warn: bool = True,
 ) -> Data:
-    """Data of a model, some or all of it in blocks: a folder, or relation -> table or folder."""
-    if isinstance(data, (str, PathLike, Packed)):
+    """Data of a model, some or all of it in blocks: a folder, or a mapping of relation to table or folder."""
+    if isinstance(data, (str, PathLike, Packed)) and not is_path(data):
         folder = data if isinstance(data, Packed) else Packed.open(data)
         _check_relations(model, folder)
         data = dict.fromkeys(model.relations, folder)
-    if not isinstance(data, Mapping):
-        return bind(model, data, entities, warn=warn)
+    data = by_relation(model, data)
     folders = {name: _opened(given) for name, given in data.items() if _is_folder(given)}
     elsewhere = {name: OnDisk(folder, name) for name, folder in folders.items() if name in model.relations}
     for name, one in elsewhere.items():
@@ -58,12 +58,12 @@ def bind_all(
 
 
 def _stream(relation: Relation, name: str, indices: tuple[str, ...]) -> Reader | None:
-    """A table in files, gone through for its names: it is read again batch by batch, and never there as a whole."""
+    """Reader of a table in files, after the pass over its names; it is read again in batches."""
     data = relation.data
     if not is_scan(data) or not data.stays:
         return None
     refuse_in_fork(f"{name}, a table")
-    reader = Reader(relation, name, indices, Path(), READING)
+    reader = Reader(relation, name, indices, Path(), READ_BYTES)
     for _ in reader.collect():
         pass
     return reader
@@ -82,8 +82,8 @@ def _check_relations(model: Model, folder: Packed) -> None:
         if name not in folder.relations:
             one = next(iter(folder.relations))
             raise DataError(
-                f"the blocks in {folder.path} are of {', '.join(folder.relations)}; there is no relation {name}.",
-                hint=f"Give its data next to them: {{{name!r}: …, {one!r}: {str(folder.path)!r}}}.",
+                f"the blocks in {folder.path} do not contain the relation {name}, only {', '.join(folder.relations)}.",
+                hint=f"Add its data: {{{name!r}: …, {one!r}: {str(folder.path)!r}}}.",
             )
 
 
@@ -96,18 +96,17 @@ class OnDisk:
 
     @property
     def packed(self) -> PackedRelation:
-        """What its manifest says."""
+        """Its manifest."""
         return self.folder.relations[self.name]
 
     @property
     def entities(self) -> Mapping[str, Labels]:
-        """The names of its axes."""
         axes = Model(self.folder.model).axes
         used = {Model(self.folder.model).axis(index) for index in self.packed.indices}
         return {axis: self.folder.entities[axis] for axis in axes if axis in used}
 
     def check(self, equation: Equation, model: Model) -> None:
-        """Refuse blocks of another relation, and what cannot be summed from a disk."""
+        """Refuse blocks of another relation, and equations that cannot be summed from disk."""
         if self.name not in self.folder.relations:
             _check_relations(model, self.folder)
         packed, place = self.packed, TableLocation(self.name)
@@ -115,13 +114,12 @@ class OnDisk:
         axes, before = [model.axis(i) for i in equation.indices], [then.axis(i) for i in packed.indices]
         if (equation.indices, axes) != (packed.indices, before):
             raise DataError(
-                f"the blocks in {self.folder.path} are of {self.name}[{', '.join(packed.indices)}].",
+                f"the blocks in {self.folder.path} have other indices: {self.name}[{', '.join(packed.indices)}].",
                 location=place,
                 hint="Write the equation with these indices and axes, or pack again for this model.",
             )
 
     def bound(self, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
-        """The relation as a fit needs it."""
         indices, groups = equation.indices, groups_of(equation)
         shape = tuple(len(names[index]) for index in indices)
         packed = self.packed.sized(shape)
@@ -151,7 +149,7 @@ class OnDisk:
 
 
 def _observed(packed: PackedRelation, groups: Groups, rule: Rule, hidden: Tables) -> Weights:
-    """M everywhere: what listed cells have besides others is a table on disk."""
+    """M everywhere: the extra weight of listed cells is a table on disk."""
     indices, shape, unlisted = packed.indices, packed.shape, rule.unlisted
     universe = packed.seen if rule.unseen == "missing" else {}
     terms: tuple[Term, ...] = ()
@@ -169,19 +167,19 @@ def _observed(packed: PackedRelation, groups: Groups, rule: Rule, hidden: Tables
 
 
 def _is_anything(cells: CellsOnDisk) -> bool:
-    """Whether a table of weights has anything but zeros; a pass over the blocks at most."""
+    """Whether a table of weights has nonzeros; takes at most one pass over the blocks."""
     table, own = cast(Weighing, cells.table), cells.packed.has_weights
-    return any(table((), piece.values, piece.weights if own else None).any() for piece in cells.pieces(PIECE))
+    return any(table((), piece.values, piece.weights if own else None).any() for piece in cells.pieces(CHUNK_ROWS))
 
 
 def _unlisted(packed: PackedRelation) -> float:
-    """The weight of a cell that is neither listed nor hidden."""
+    """Weight of a cell that is neither listed nor hidden."""
     observed = packed.options["observed"]
     return {"all": 1.0, "listed": 0.0}[observed] if isinstance(observed, str) else float(observed)
 
 
 def _rule(packed: PackedRelation, equation: Equation, hidden: Tables) -> Rule:
-    """How cells of new entities would be observed, as `bind` has it."""
+    """Observation of cells of new entities, as in `bind`."""
     observed, said = packed.options["observed"], packed.options
     universe = packed.seen if said["unseen"] == "missing" else {}
     return Rule(
@@ -197,7 +195,7 @@ def _rule(packed: PackedRelation, equation: Equation, hidden: Tables) -> Rule:
 
 
 def in_memory(relation: BoundRelation, names: Mapping[str, Labels]) -> BoundRelation:
-    """A relation as `bind` has it, its links read from blocks where they are there; names: by index."""
+    """A relation with its links read from blocks into memory; `names`: by index."""
     if not isinstance(relation.links, LinksOnDisk) or relation.rule is None:
         return relation
     packed, rule, indices = relation.links.disk.packed, relation.rule, relation.indices
@@ -218,7 +216,7 @@ def in_memory(relation: BoundRelation, names: Mapping[str, Labels]) -> BoundRela
 
 
 def asks_for_weights(data: Any) -> bool:
-    """Whether a folder of blocks among the data has a relation whose weight is to be found."""
+    """Whether a folder of blocks among the data has a relation with `weight="auto"`."""
     given = data.values() if isinstance(data, Mapping) else [data]
     folders = [one.path if isinstance(one, Packed) else one for one in given if _is_folder(one)]
     return any(said.get("open_weight") for one in folders for said in read_manifest(Path(one))["relations"].values())

@@ -1,11 +1,8 @@
-"""Compiled loops of packing and of checking blocks. They release the GIL.
+"""Block files: one block per safetensors file, aligned to 64 bytes, read by one `readinto` into a reusable buffer.
 
-Memory that blocks are read into, used again by the next pass: fresh memory would have to be fetched page by page.
-
-One block in one file: a safetensors file whose arrays begin at multiples of 64 bytes.
-
-So it is read by a single `readinto` into a buffer, and its arrays are views of that. Safetensors allow no gaps between
-arrays: what fills them up are arrays of bytes, called `pad0`, `pad1`, ….
+Arrays are views of the buffer. Safetensors allow no gaps between arrays, so byte arrays `pad0`, `pad1`, … fill them.
+Buffers are reused by the next pass, since fresh memory has page faults. The compiled loops of packing and checking
+release the GIL.
 """
 
 import json
@@ -28,7 +25,7 @@ Bytes = NDArray[np.uint8]
 
 @kernel
 def look_at(values: Array, most: float) -> tuple[float, bool, bool]:
-    """The largest of some values and `most`, whether all are whole, and whether floats hold them all."""
+    """Largest of the values and `most`, whether all are integers, and whether float32 holds them."""
     fractions, wide = 0, 0
     for n in range(len(values)):
         value = values[n]
@@ -42,14 +39,14 @@ def look_at(values: Array, most: float) -> tuple[float, bool, bool]:
 
 @kernel
 def count_rows(rows: Array, counts: Array) -> None:
-    """How often each row number occurs."""
+    """Count occurrences of each row number."""
     for n in range(len(rows)):
         counts[np.int64(rows[n])] += 1
 
 
 @kernel
 def add_marginals(rows: Array, values: Array, weights: Array, value: Array, weight: Array) -> None:
-    """Add M·x and M of entries to the totals of their rows; a single weight is everyone's."""
+    """Add M·x and M of entries to the totals of their rows; `weights` may have a single entry."""
     for n in range(len(rows)):
         row = np.int64(rows[n])
         own = weights[n] if len(weights) > 1 else weights[0]
@@ -59,9 +56,9 @@ def add_marginals(rows: Array, values: Array, weights: Array, value: Array, weig
 
 @kernel
 def count_falls(numbers: Array, starts: Array) -> int:
-    """Count the numbers that are not larger than the one before, but for the first ones of runs.
+    """Count numbers that are not larger than the one before, except at starts of runs.
 
-    starts: where each run begins, and after it the end of the last; all within the numbers, which is not checked.
+    `starts`: first position of each run, and the end of the last; not checked.
     """
     falls = 0
     for e in range(1, len(numbers)):
@@ -72,18 +69,18 @@ def count_falls(numbers: Array, starts: Array) -> int:
     return falls
 
 
-BUFFERS = 4  # blocks in memory at a time while a pass reads ahead
+READ_AHEAD_BLOCKS = 4  # in memory while a pass reads ahead
 
 
 class Buffers:
-    """Buffers that nobody reads from. Those of a pass are taken one by one, and given back."""
+    """Pool of free buffers."""
 
     def __init__(self) -> None:
         self._free: list[Bytes] = []
         self._lock = threading.Lock()
 
     def take(self, size: int) -> Bytes:
-        """A buffer of so many bytes at least."""
+        """A buffer of at least `size` bytes."""
         with self._lock:
             fitting = [n for n, buffer in enumerate(self._free) if len(buffer) >= size]
             if fitting:
@@ -91,11 +88,11 @@ class Buffers:
         return aligned(size)
 
     def give(self, buffer: Bytes) -> None:
-        """Give one back; of many the largest are kept, so that there are never more than one pass needs."""
+        """Return a buffer; the pool keeps the largest ones, as many as one pass needs."""
         with self._lock:
             self._free.append(buffer)
             self._free.sort(key=len, reverse=True)
-            del self._free[BUFFERS:]
+            del self._free[READ_AHEAD_BLOCKS:]
 
 
 _shared: "weakref.ref[Buffers] | None" = None
@@ -103,7 +100,7 @@ _making = threading.Lock()
 
 
 def shared() -> Buffers:
-    """The buffers of this process: there as long as anybody who reads blocks again and again holds them."""
+    """The buffers of this process, as long as a table of blocks holds them."""
     global _shared
     with _making:
         found = _shared() if _shared is not None else None
@@ -119,17 +116,14 @@ TYPES = {word: np.dtype(name) for name, word in WORDS.items()}
 
 
 def aligned(size: int) -> Bytes:
-    """A buffer of so many bytes whose first one lies at a multiple of 64."""
+    """A buffer aligned to 64 bytes."""
     room = np.empty(size + ALIGNED, np.uint8)
     begin = -room.ctypes.data % ALIGNED
     return room[begin : begin + size]
 
 
 def to_pieces(arrays: Mapping[str, AnyArray | Sequence[AnyArray]]) -> list[Bytes]:
-    """A whole file, piece by piece: the length of the header and the header, then the arrays where they are.
-
-    An array may be given as several, that lie behind each other in the file.
-    """
+    """Content of a file: length of the header, header, then the arrays. An array may be given in several parts."""
     header: dict[str, Any] = {}
     parts = {name: [given] if isinstance(given, np.ndarray) else given for name, given in arrays.items()}
     at = 0
@@ -151,7 +145,7 @@ def to_pieces(arrays: Mapping[str, AnyArray | Sequence[AnyArray]]) -> list[Bytes
 
 
 def from_bytes(content: Bytes) -> dict[str, AnyArray]:
-    """The arrays of a file as views of its bytes, each at a multiple of 64; ValueError where it is none."""
+    """Arrays of a file as views of its bytes, aligned to 64; ValueError for other content."""
     if len(content) < 8:
         raise ValueError("too short")
     first = 8 + int(content[:8].view("<u8")[0])
@@ -161,7 +155,7 @@ def from_bytes(content: Bytes) -> dict[str, AnyArray]:
         header = json.loads(content[8:first].tobytes().decode())
         items = [(name, TYPES[one["dtype"]], *one["shape"], *one["data_offsets"]) for name, one in header.items()]
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"its header is none of safetensors ({type(error).__name__})") from None
+        raise ValueError(f"it has no header of safetensors ({type(error).__name__})") from None
     found: dict[str, AnyArray] = {}
     for name, kind, *numbers in items:
         if len(numbers) != 3 or any(type(number) is not int for number in numbers):

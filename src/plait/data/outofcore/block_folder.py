@@ -1,8 +1,8 @@
-"""The folder of blocks: new files first, then the manifest that names them, then the old files go.
+"""Folder of blocks with atomic replacement: new files, then the manifest that names them, then removal of the old
+files.
 
-Every file that a pack writes has the pack's own token in its name. A crash at any moment leaves the old manifest with
-its files, or the new one with its own. The next pack removes all other files. A lock, with the process that holds it,
-keeps two packs from one folder.
+Every file of a pack has the pack's token in its name. A crash leaves the old manifest with its files, or the new one
+with its own; the next pack removes all other files. A lock file with the process id keeps two packs from one folder.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from plait.manifests import FILE, check, dumps, inside, loads, natural, read_byt
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "plait-blocks", 3  # 2: the manifest has a checksum; 3: today's public names
 OURS = re.compile(r"[0-9a-f]{8}-.+\.(safetensors|parquet|json)|[0-9a-f]{8}-spill")
-NOT_OURS = "Name a folder that plait.pack made, or a new one."
-AGAIN = "Fetch a copy of the folder, or remove it and pack again."
+NOT_OURS = "Choose a folder of blocks, or a new folder."
+AGAIN = "Restore the folder from a copy, or delete it and pack again."
 TOKEN = re.compile(r"[0-9a-f]{8}")
 
 
@@ -79,18 +79,18 @@ SCHEMA = {
 
 
 class Draft:
-    """What becomes of a folder while it is packed: files of one token, and the entries of a manifest for them."""
+    """A folder while it is packed: files of one token, and their manifest entries."""
 
     def __init__(self, place: Path) -> None:
         self.place, self.token = place, secrets.token_hex(4)
 
     @property
     def spill(self) -> Path:
-        """A folder of its own for what is sorted later; nothing in it is ever part of the result."""
+        """Folder for temporary files."""
         return self.place / f"{self.token}-spill"
 
     def put(self, name: str, *pieces: Bytes | bytes) -> dict[str, Any]:
-        """Write a file, piece by piece; its entry: name, size and checksum."""
+        """Write a file from pieces; return its entry: name, size and checksum."""
         path = self.place / f"{self.token}-{name}"
         digest, size = hashlib.sha256(), 0
         with open(path, "wb", buffering=0) as stream:
@@ -105,7 +105,7 @@ class Draft:
         return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
 
     def publish(self, manifest: Mapping[str, Any]) -> None:
-        """Make the manifest that of the folder: from here on it holds this, and nothing else."""
+        """Write the manifest, which makes the draft the content of the folder."""
         entry = self.put("manifest.json", dumps({"format": FORMAT, "version": VERSION, **manifest}))
         os.replace(self.place / entry["file"], self.place / MANIFEST)
         _sync_folder(self.place)
@@ -113,7 +113,7 @@ class Draft:
 
 
 def _sync_folder(place: Path) -> None:
-    """Wait until the disk has the names of a folder's files."""
+    """fsync a folder."""
     if os.name != "nt":
         handle = os.open(place, os.O_RDONLY)
         try:
@@ -123,7 +123,7 @@ def _sync_folder(place: Path) -> None:
 
 
 def sweep(place: Path, keep: str) -> None:
-    """Remove the files that other packs left; keep: the token whose files stay."""
+    """Remove files of other packs; `keep`: token of the files that stay."""
     stay = f"{keep}-"
     for path in place.iterdir():
         if OURS.fullmatch(path.name) and not path.name.startswith(stay):
@@ -134,9 +134,9 @@ def sweep(place: Path, keep: str) -> None:
 
 @contextlib.contextmanager
 def drafting(path: str | os.PathLike[str]) -> Iterator[Draft]:
-    """A draft of a folder that no other process packs meanwhile.
+    """Context of a draft under the folder's lock.
 
-    If it is not published, its files are removed, and the folder as well if the draft made it.
+    If it is not published, its files are removed, and the folder too if the draft created it.
     """
     place = Path(path)
     _check(place)
@@ -152,12 +152,12 @@ def drafting(path: str | os.PathLike[str]) -> Iterator[Draft]:
                     sweep(place, _token(place))
         finally:
             if made:
-                with contextlib.suppress(OSError):  # it is not empty
+                with contextlib.suppress(OSError):  # not empty
                     place.rmdir()
 
 
 def _token(place: Path) -> str:
-    """The token of the files that the folder's manifest names; any other where there is none."""
+    """Token of the manifest's files; a new one without a manifest."""
     try:
         return str(read_manifest(place)["token"])
     except StorageError:
@@ -165,22 +165,20 @@ def _token(place: Path) -> str:
 
 
 def _check(place: Path) -> None:
-    """Refuse a path that cannot be one of blocks, and what holds anything else."""
+    """Refuse a path that is not a folder of blocks and not empty."""
     if fault := path_fault(place):
         raise StorageError(
-            f"there can be no such folder: {fault}.", location=FileLocation(place), hint="Name another folder."
+            f"this is not a valid path: {fault}.", location=FileLocation(place), hint="Choose another folder."
         )
     if place.exists() and not place.is_dir():
-        raise StorageError(
-            "blocks are kept in a folder, but this is a file.", location=FileLocation(place), hint=NOT_OURS
-        )
+        raise StorageError("expected a folder of blocks, got a file.", location=FileLocation(place), hint=NOT_OURS)
     if place.is_dir():
         if (place / MANIFEST).exists():
             read_manifest(place)
         strange = [one.name for one in place.iterdir() if one.name != MANIFEST and not OURS.fullmatch(one.name)]
         if strange:
             raise StorageError(
-                f"this folder holds other things, such as {strange[0]!r}.",
+                f"this folder contains other files, such as {strange[0]!r}.",
                 location=FileLocation(place),
                 hint=NOT_OURS,
             )
@@ -194,24 +192,25 @@ def _locked(place: Path) -> Iterator[None]:
             stack.enter_context(folder_lock(place, wait=False))
         except BlockingIOError:
             raise StorageError(
-                "the folder is being packed by another process.",
+                "another process is packing into this folder.",
                 location=FileLocation(place),
-                hint="Wait for it, or pack into another folder.",
+                hint="Wait until it ends, or choose another folder.",
             ) from None
         yield
 
 
 @contextlib.contextmanager
 def _naming_refusals(place: Path) -> Iterator[None]:
-    """What the system refuses, as an error that says of which folder."""
+    """Turn system errors into errors that name the folder."""
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "os error 28" in str(error)  # so says polars
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "os error 28" in str(error)  # text of polars
         raise StorageError(
             f"the blocks cannot be written: {error.strerror or error}.",
             location=FileLocation(place),
-            hint=f"{'Make room, or pack into' if full else 'Pack into'} another folder; what was there is as it was.",
+            hint=f"{'Free some space, or pack into' if full else 'Pack into'} another folder. The old blocks "
+            "are unchanged.",
         ) from error
 
 
@@ -219,14 +218,17 @@ def _naming_refusals(place: Path) -> Iterator[None]:
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The manifest of a folder of blocks."""
     place = Path(path)
     if fault := path_fault(place):
-        raise StorageError(f"there can be no such folder: {fault}.", location=FileLocation(place), hint=NOT_OURS)
+        raise StorageError(f"this is not a valid path: {fault}.", location=FileLocation(place), hint=NOT_OURS)
     if not (place / MANIFEST).exists():
-        what = "there is no such folder" if not place.exists() else f"these are no blocks: there is no {MANIFEST}"
+        what = (
+            "the folder does not exist"
+            if not place.exists()
+            else f"this is not a folder of blocks: {MANIFEST} is missing"
+        )
         if any(place.glob("*-spill")):
-            what = "the folder is being packed, or its pack was cut off"
+            what = "packing into this folder has not finished"
         raise StorageError(f"{what}.", location=FileLocation(place), hint=NOT_OURS)
     path = place / MANIFEST
     found = loads(read_bytes(path, AGAIN), path, checksum_since=2, hint=AGAIN)
@@ -234,7 +236,8 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise StorageError("this is not the manifest of blocks.", location=FileLocation(path), hint=NOT_OURS)
     if not isinstance(found.get("version"), int) or not 1 <= found["version"] <= VERSION:
         raise StorageError(
-            f"the blocks have format version {found.get('version')}, but this Plait knows versions up to {VERSION}.",
+            f"the blocks have format version {found.get('version')}, but this version of Plait reads "
+            f"versions up to {VERSION}.",
             location=FileLocation(place),
             hint=f"Upgrade Plait (they were packed by {found.get('plait', 'a newer one')}).",
         )
@@ -265,7 +268,7 @@ def _upgrade_relation(told: Any) -> Any:
 
 
 def check_size(place: Path, entry: Mapping[str, Any]) -> Path:
-    """A file that the manifest names, once it is certain that it is there with its size."""
+    """Path of a file of the manifest, after checking its size."""
     path = inside(place, entry["file"], hint=AGAIN)
     try:
         size = path.stat().st_size
@@ -277,28 +280,28 @@ def check_size(place: Path, entry: Mapping[str, Any]) -> Path:
 
 
 def check_content(place: Path, entry: Mapping[str, Any]) -> Path:
-    """The same, once it is certain that nothing in it has changed."""
+    """Path of a file of the manifest, after checking its checksum."""
     path = check_size(place, entry)
     with path.open("rb") as stream:
         if hashlib.file_digest(stream, "sha256").hexdigest() != entry["sha256"]:
-            raise damaged(path, "its checksum is another one")
+            raise damaged(path, "its checksum is wrong")
     return path
 
 
 def damaged(path: Path, how: str) -> StorageError:
-    """A file that is not what was written."""
+    """Error for a file that is not what was written."""
     return StorageError(f"this file of the blocks is damaged: {how}.", location=FileLocation(path), hint=AGAIN)
 
 
-# Files whose checksum this process has compared: device, inode, size, times of change, and the checksum.
+# Files whose checksum this process has verified: device, inode, size, times of change, and the checksum.
 _compared: set[tuple[int | str, ...]] = set()
 
 
 def read_file(place: Path, entry: Mapping[str, Any], buffer: Bytes) -> tuple[Bytes, bool]:
-    """Read a file that the manifest names into a buffer, by one readinto (several beyond 2 GB, the most of a system).
+    """Read a file of the manifest into a buffer, by one readinto (several beyond 2 GB, the limit of some systems).
 
-    Its checksum is compared when this process reads it for the first time, or for the first time since it changed.
-    Returns its bytes, and whether they were compared now.
+    The checksum is verified at the first read by this process, and after changes. Returns the bytes, and whether they
+    were verified now.
     """
     path, size = inside(place, entry["file"], hint=AGAIN), int(entry["bytes"])
     try:
@@ -323,6 +326,6 @@ def read_file(place: Path, entry: Mapping[str, Any], buffer: Bytes) -> tuple[Byt
     is_new = mark not in _compared
     if is_new:
         if hashlib.sha256(view).hexdigest() != entry["sha256"]:
-            raise damaged(path, "its checksum is another one")
+            raise damaged(path, "its checksum is wrong")
         _compared.add(mark)
     return np.asarray(buffer[:size]), is_new

@@ -1,6 +1,5 @@
-"""A packed relation as executors and binding know data: a table whose leaves are read ahead, and its cells.
-
-Links in blocks on disk, with later ones next to them in memory.
+"""Blocks on disk as a table that is summed leaf by leaf with read-ahead, as cells, and as links with
+later ones in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from plait.data.sparse.csf import CSFCache, CSFChunk, CSFTensor
 from plait.data.sparse.csf_index import CSFIndex
 from plait.data.sparse.keys import columns_of, coordinate_type
 from plait.data.sparse.leaves import Extent, Leaf
-from plait.data.sparse.parallel import PIECE
+from plait.data.sparse.parallel import CHUNK_ROWS
 from plait.data.sparse.sorting import sort_cells
 from plait.errors import ParameterError, TableLocation
 
@@ -32,13 +31,13 @@ Dress = Callable[[CSFTensor], CSFTensor]
 
 
 def as_stored(tree: CSFTensor) -> CSFTensor:
-    """A block as it is: its entries are the values."""
+    """The block with its values as entries."""
     return tree
 
 
 @dataclass(frozen=True, eq=False)
 class PackedTable:
-    """Blocks on disk, to be summed; dress: the entries that a kernel is to see in place of the values; kind: theirs."""
+    """Blocks on disk, to be summed; `dress` replaces values by the entries of a kernel, of dtype `kind`."""
 
     blocks: PackedBlocks
     kind: np.dtype[Any]
@@ -46,43 +45,37 @@ class PackedTable:
 
     @cached_property
     def _room(self) -> Buffers:
-        """What its passes read into is there as long as the table is."""
+        """Buffers of its passes, kept as long as the table."""
         return shared()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process has its own."""
+        """Buffers are not pickled."""
         return {name: value for name, value in self.__dict__.items() if name != "_room"}
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The indices, root first."""
         return self.blocks.order
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Their sizes."""
         return self.blocks.sizes
 
     @property
     def types(self) -> tuple[np.dtype[Any], ...]:
-        """Those of starts, of the row numbers of every level, and of the entries."""
         return *self.blocks.types[:-1], self.kind
 
     @property
     def arrays(self) -> list[AnyArray]:
-        """None: all is on disk."""
         return []
 
     @property
     def leaf_count(self) -> int:
-        """How many blocks there are."""
         return len(self.blocks)
 
     def __len__(self) -> int:
         return self.blocks.entries
 
     def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[CSFChunk]:
-        """The blocks, or some of them, one after another, read ahead."""
         for number, tree, release in self.blocks.stream(lo=lo, hi=hi, room=self._room):
             yield CSFChunk(number, self.dress(tree), self._leaf(number, tree), release)
 
@@ -91,11 +84,10 @@ class PackedTable:
         return Leaf(0, len(tree.rows[0]), inside)
 
     def extents(self) -> list[Extent]:
-        """Where every block lies."""
         return [Extent(*(int(file[word]) for word in Extent._fields)) for file in self.blocks.files]
 
     def trees(self) -> Iterable[CSFTensor]:
-        """The blocks, one after another; a tree is valid until the next one is asked for."""
+        """Blocks in order; a tree is valid until the next one."""
         for _, tree, release in self.blocks.stream(room=self._room):
             yield self.dress(tree)
             release()
@@ -103,9 +95,9 @@ class PackedTable:
 
 @dataclass(frozen=True)
 class Weighed:
-    """Entries that are all one number, whatever the values; times a vector at the rows of some indices.
+    """Constant entries, whatever the values; times vectors at the rows of some indices.
 
-    indices: those of the cells, in the order in which draws take them; table: what else they are multiplied by.
+    `indices`: of the cells, in the order of draws; `table`: a further factor.
     """
 
     number: float
@@ -115,7 +107,6 @@ class Weighed:
     table: Weighing | None
 
     def __call__(self, tree: CSFTensor) -> CSFTensor:
-        """The block with these entries."""
         entries, last = np.full(len(tree), self.number, self.kind), len(tree.order) - 1
         for index, vector in self.vectors.items():
             entries *= vector[tree.column(index, last)]
@@ -127,10 +118,10 @@ class Weighed:
 
 @dataclass(frozen=True, eq=False)
 class CellsOnDisk:
-    """The cells of a packed relation. Most questions need no more than how many; all of them are read into memory.
+    """Cells of a packed relation, of which most queries need only the number.
 
-    groups: places of indices whose order says nothing: a cell is there in one writing, and looked up in any. listed:
-    whether listed zeros are among them, or links only. table: what a table of weights has there.
+    `groups`: exchangeable positions: a cell is stored in one orientation, and looked up in any. `listed`: whether
+    listed zeros are included. `table`: values of a table of weights there.
     """
 
     packed: PackedRelation
@@ -142,39 +133,35 @@ class CellsOnDisk:
         return self.packed.entries if self.listed else self.packed.links
 
     def sized(self, sizes: tuple[int, ...]) -> "CellsOnDisk":
-        """The same among more entities, which come after all others."""
         return replace(self, packed=self.packed.sized(sizes))
 
     def weighing(self, table: Weighing) -> "CellsOnDisk":
-        """All that is listed, for a table of weights."""
+        """All listed cells, for a table of weights."""
         return replace(self, listed=True, table=table)
 
     def cells(self) -> AnyArray:
-        """All of them, (n, order)."""
         return self.read().cells
 
     def column(self, index: str) -> AnyArray:
-        """The row numbers of one index, (n,)."""
         return self.cells()[:, self.packed.indices.index(index)]
 
     def find(self, cells: AnyArray) -> Array:
-        """The values of some cells (m, order), 0 where there is none."""
+        """Values of cells (m, order), 0 for unlisted ones."""
         return self.packed.find(canonical(cells, self.groups)).values
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
-        """Which of some cells (m, order) are among these."""
         found = self.packed.find(canonical(cells, self.groups))
         return found.listed if self.listed else found.values > 0
 
     def own_weights(self, cells: AnyArray) -> Array:
-        """What some cells (m, order) weigh beside the weight of their relation; 1 where there is no link."""
+        """Weights of cells (m, order) relative to that of their relation; 1 without a link."""
         if not self.packed.has_weights:
             return np.ones(len(cells))
         found = self.packed.find(canonical(cells, self.groups))
         return np.where(found.values > 0, found.weights, 1.0)
 
     def numbers(self, cells: AnyArray) -> Array:
-        """What a table of weights with these cells has at some cells (m, order); 0 elsewhere."""
+        """Values of a table of weights at cells (m, order); 0 elsewhere."""
         if self.table is None:
             return np.asarray(self.contain(cells), np.float64)
         cells = canonical(cells, self.groups)
@@ -183,17 +170,17 @@ class CellsOnDisk:
         return np.where(found.listed, self.table(columns_of(cells), found.values, own), 0.0)
 
     def total(self) -> float:
-        """What all values add up to; the manifest says it, unless they were weighed one by one."""
+        """Sum of all values; from the manifest, unless they have weights of their own."""
         if self.packed.has_weights:
-            return sum(float(piece.values.sum()) for piece in self.pieces(PIECE))
+            return sum(float(piece.values.sum()) for piece in self.pieces(CHUNK_ROWS))
         return self.packed.sums.value / (self.packed.weight or 1.0)
 
     def read(self, keep: Keep | None = None) -> LinkArrays:
-        """All or some into memory, in lexicographic order."""
+        """All or some cells into memory, in lexicographic order."""
         return self._taken(lambda entries: entries >= 0 if self.listed else entries > 0, keep)
 
     def pieces(self, size: int) -> Iterator[LinkArrays]:
-        """All cells, at most so many at a time, in the order of the blocks."""
+        """All cells in chunks of at most `size`, in the order of the blocks."""
         places = [self.packed.order.index(index) for index in self.packed.indices]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             for lo in range(0, len(tree), size):
@@ -203,7 +190,7 @@ class CellsOnDisk:
                 yield LinkArrays(tree.cells(lo + at)[:, places], entries[at].astype(np.float64), own)
 
     def choose(self, count: int) -> LinkArrays:
-        """About so many links, evenly spread over the blocks, in lexicographic order."""
+        """About `count` links, evenly spread over the blocks, in lexicographic order."""
         wanted = np.linspace(0, self.packed.entries - 1, count).astype(np.int64)
         every, number = wanted[np.diff(wanted, prepend=-1) > 0], 0
         cells, values, weights = [np.zeros((0, len(self.packed.indices)), np.int64)], [np.zeros(0)], [np.zeros(0)]
@@ -224,7 +211,6 @@ class CellsOnDisk:
         return self._taken(lambda entries: entries == 0, None).cells if self.packed.zeros else none
 
     def _taken(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> LinkArrays:
-        """Some entries."""
         kind = coordinate_type(self.packed.shape)
         cells: list[AnyArray] = [np.zeros((0, len(self.packed.indices)), kind)]
         values, weights = [np.zeros(0)], [np.zeros(0)]
@@ -246,13 +232,13 @@ class CellsOnDisk:
 
 
 def has_own_weights(packed: PackedRelation) -> bool:
-    """Whether listed cells do not all weigh the same."""
+    """Whether listed cells have different weights."""
     return packed.has_weights or (packed.zeros > 0 and not isinstance(packed.options["observed"], str))
 
 
 @dataclass(frozen=True, eq=False)
 class TableOnDisk(WeightTable):
-    """What blocks list as a table of weights: one number at every listed cell, times what its `Weighing` has there."""
+    """Listed cells of blocks as a table of weights: one number, times its `Weighing`."""
 
     in_memory: ClassVar[bool] = False
 
@@ -260,16 +246,14 @@ class TableOnDisk(WeightTable):
 
     @classmethod
     def of(cls, cells: CellsOnDisk) -> "TableOnDisk":
-        """The table that is 1 at all of some cells, but for what they weigh."""
+        """The table that is 1 at cells, times their `Weighing`."""
         return cls(cells.packed.indices, cells, np.broadcast_to(1.0, len(cells)))
 
     @property
     def arrays(self) -> list[AnyArray]:
-        """All arrays that it holds in memory."""
         return [self.values]
 
     def held(self) -> WeightTable:
-        """The same table in memory."""
         return self._at(self.cells.cells())
 
     def _at(self, coords: AnyArray) -> WeightTable:
@@ -277,26 +261,24 @@ class TableOnDisk(WeightTable):
         return WeightTable(self.indices, coords, self.cells.numbers(coords) * self.values[: len(coords)])
 
     def at(self, columns: Sequence[AnyArray], sizes: Mapping[str, int]) -> Array:
-        """Its values at some cells, given by column; 0 where it lists nothing."""
         return self.cells.numbers(np.stack(columns, axis=1)) * float(self.values[0])
 
     def placed(self, starts: Mapping[str, int], shape: tuple[int, ...]) -> WeightTable:
-        """The same in a larger tensor: blocks are of the entities that came first."""
+        """The table in a larger tensor: blocks hold the first entities."""
         return replace(self, cells=self.cells.sized(shape))
 
     def on_diagonal(self, a: str, b: str) -> WeightTable:
-        """The entries with the same row of two of the indices; only these are kept in memory."""
         first, second = self.indices.index(a), self.indices.index(b)
         return self._at(self.cells.read(lambda cells: cells[:, first] == cells[:, second]).cells)
 
     def maybe_zeros(self) -> AnyArray:
-        """The listed zeros (m, k)."""
+        """Listed zeros (m, k)."""
         return self.cells.zeros()
 
     def tree(
         self, number: float, vectors: Vectors, sizes: Sizes, order: tuple[str, ...], forest: CSFCache
     ) -> PackedTable:
-        """Its blocks times a number and vectors, in the order in which they were packed."""
+        """Blocks times a number and vectors, in the order of packing."""
         cells, number = self.cells, float(self.values[0]) * number
         inside = {index: vectors[index] for index in self.indices if index in vectors}
         kind = np.dtype(np.uint8 if number == 1.0 and not inside and cells.table is None else np.float64)
@@ -305,9 +287,9 @@ class TableOnDisk(WeightTable):
 
 @dataclass(frozen=True, eq=False)
 class LinksOnDisk(Links):
-    """Links in blocks, and later ones; weight: of the relation; draws: what the weight of each is multiplied by.
+    """Links in blocks, and later ones in memory; `weight`: of the relation; `draws`: factors of the weights.
 
-    later: with what they add to the value of a cell, which may be on disk already.
+    `later`: added to the values of cells, which may be on disk already.
     """
 
     in_memory: ClassVar[bool] = False
@@ -319,7 +301,7 @@ class LinksOnDisk(Links):
 
     @classmethod
     def of(cls, packed: PackedRelation, groups: Groups = (), weight: float | None = None) -> "LinksOnDisk":
-        """The links of a packed relation; weight: another than it was packed with."""
+        """Links of a packed relation; `weight`: in place of that of packing."""
         return cls(CellsOnDisk(packed, groups), packed.weight if weight is None else weight)
 
     def __len__(self) -> int:
@@ -339,11 +321,9 @@ class LinksOnDisk(Links):
 
     @property
     def parts(self) -> list[Links]:  # type: ignore[override]
-        """Those on disk, and the later ones."""
         return [self] if self.later is None else [replace(self, later=None), self.later]
 
     def read(self, keep: Keep | None = None) -> LinkArrays:
-        """All links, or those of some cells, into memory."""
         found = self._weighed(self.disk.read(keep))
         return found if self.later is None else summed([found, self.later.read(keep)], self.sizes)
 
@@ -351,7 +331,7 @@ class LinksOnDisk(Links):
         return found._replace(weights=found.weights * self.weight)
 
     def pieces(self, size: int) -> Iterator[LinkArrays]:
-        """All links, at most `size` at a time: those on disk, then all others."""
+        """All links in chunks of at most `size`: those on disk, then the others."""
         for piece in map(self._weighed, self.disk.pieces(size)):
             more = 0.0 if self.later is None else self.later.find(piece.cells)
             yield piece._replace(cells=np.asarray(piece.cells, np.int64), values=piece.values + more)
@@ -359,20 +339,16 @@ class LinksOnDisk(Links):
             yield from in_pieces(self.later.read(lambda cells: ~self.disk.contain(cells)), size)
 
     def find(self, cells: AnyArray) -> Array:
-        """X at some cells (m, order), 0 where there is no link."""
         found = self.disk.find(cells)
         return found if self.later is None else found + self.later.find(cells)
 
     def total(self) -> float:
-        """ΣX."""
         return self.disk.total() + (0.0 if self.later is None else self.later.total())
 
     def sized(self, sizes: tuple[int, ...]) -> "LinksOnDisk":
-        """The same among more entities, which come after all others."""
         return replace(self, disk=self.disk.sized(sizes), later=self.later and self.later.sized(sizes))
 
     def plus(self, more: LinkArrays) -> "LinksOnDisk":
-        """With more links in memory; the values of a cell add up, and it weighs what it did."""
         if not len(more.values):
             return self
         weights = self.disk.own_weights(more.cells) * self.weight
@@ -382,11 +358,12 @@ class LinksOnDisk(Links):
         return replace(self, later=LinksInMemory.of(self.indices, self.sizes, *found))
 
     def times(self, weight: float) -> "LinksOnDisk":
-        """With all weights times a number."""
         return replace(self, weight=self.weight * weight, later=self.later and self.later.times(weight))
 
     def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
-        """At most `count` of the links of some cells, evenly spread, and how many each stands for; later ones apart."""
+        """At most `count` links of some cells, evenly spread, and the number that each represents; later
+        ones separately.
+        """
         if len(self) <= count:
             return super().sample(count, keep)
         some = self._weighed(self.disk.choose(count))
@@ -395,7 +372,7 @@ class LinksOnDisk(Links):
         return [(some, each), *((links, own) for links, own in later if len(links.values))]
 
     def reweighed(self, draws: Draws, M: Weights, groups: Groups, rule: Rule | None) -> tuple[Links, Weights]:
-        """The links with weights times draws, and M with them: draws are made when blocks are read."""
+        """The links with weights times draws, and M with them; draws are computed when blocks are read."""
         assert rule is not None
         terms = [term for term in M.terms if term.in_memory]
         for sign in (-1.0, 1.0) if rule.unlisted > 0 else (1.0,):
@@ -404,31 +381,27 @@ class LinksOnDisk(Links):
         return replace(self, draws=draws), replace(M, terms=tuple(terms))
 
     def table(self, coefficient: float, rule: Rule | None) -> WeightTable:
-        """A table of a term of M, 1 at all cells that blocks list, but for what they weigh."""
         if rule is None or not has_own_weights(self.disk.packed):
             return TableOnDisk.of(replace(self.disk, listed=True))
         return TableOnDisk.of(self.disk.weighing(Weighing(rule.unlisted, rule.zero, 1.0 if coefficient > 0 else -1.0)))
 
     def lists(self, table: WeightTable) -> bool:
-        """Whether the cells of a table of M are those of `table`."""
         return not table.in_memory
 
     def content(self) -> Iterator[Content]:
-        """What a fingerprint is made from."""
         yield f"cells {len(self)}"
         yield f"blocks {self.disk.packed.fingerprint}"
         yield self.stored, None
         yield self.weights, None
 
     def outline(self) -> dict[str, str]:
-        """Where the blocks are, and their fingerprint."""
+        """Path and fingerprint of the blocks."""
         packed = self.disk.packed
         return {"blocks": str(packed.blocks.place.resolve()), "blocks_sha256": packed.fingerprint}
 
     def require_memory(self, name: str, what: str, hint: str) -> None:
-        """Refuse what cannot be done from disk."""
         raise ParameterError(
-            f"{what} needs all links in memory, and those of {name} are on disk.",
+            f"{what} requires all links in memory, but the links of {name} are on disk.",
             location=TableLocation(name),
             hint=hint,
         )

@@ -1,11 +1,11 @@
-"""What is wrong with cells, found while they were sorted, where no row is known: a second, slow pass names the rows.
+"""Packing of one relation into blocks: rows are partitioned by ranges of the root axis, each range is sorted and cut
+into leaves.
 
-It collects all rows of the cells in question and has binding look at them: so the words are those of data in memory.
+Where duplicates are summed, the number of entries is known only after sorting, so sorted ranges are spilled again
+before leaves are cut. Else every row is an entry, and blocks are written as ranges are sorted.
 
-One relation into blocks: its rows are partitioned by ranges of the root axis, each is sorted, and cut into leaves.
-
-Where cells may be listed twice and are added up, how many entries there are is known only when all are sorted: sorted
-ranges then wait until the leaves can be cut. Else every row is an entry, and blocks are written as ranges are sorted.
+Sorted cells do not know their rows. So faulty cells are collected, and a second pass over their rows lets binding raise
+the error that data in memory would raise.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +26,7 @@ from plait.data.observation.symmetry import groups_of, mirrored
 from plait.data.outofcore.batches import BatchValues, Reader
 from plait.data.outofcore.block_file import count_rows, to_pieces
 from plait.data.outofcore.block_folder import Draft
-from plait.data.outofcore.memory_budget import MOST_PARTS, held_bytes, range_count, range_entries
+from plait.data.outofcore.memory_budget import MAX_RANGES, held_bytes, range_count, range_entries
 from plait.data.outofcore.spill import Columns, SortedCells, Spill, Words
 from plait.data.outofcore.write_blocks import BlockWriter, cut, parted
 from plait.data.sources.relation import AUTO, Relation
@@ -40,11 +40,11 @@ from plait.model.model import Equation
 if TYPE_CHECKING:
     from plait.likelihood import Likelihood
 
-MOST = 1 << 20  # cells that are kept: of more, an earlier row may be wrong too
+MAX_FAULTS = 1 << 20  # collected; beyond, an earlier row may be faulty too
 
 
 class Faults:
-    """Cells (n, order of the relation) that are repeated, or have values that the likelihood does not know."""
+    """Cells (n, order of the relation) that are repeated, or have values that the likelihood refuses."""
 
     def __init__(self) -> None:
         self._cells: list[AnyArray] = []
@@ -54,9 +54,8 @@ class Faults:
         return self._count > 0
 
     def add(self, cells: AnyArray) -> None:
-        """Some more cells."""
-        if self._count < MOST:
-            self._cells.append(cells[: MOST - self._count])
+        if self._count < MAX_FAULTS:
+            self._cells.append(cells[: MAX_FAULTS - self._count])
         self._count += len(cells)
 
     def refuse(
@@ -66,7 +65,7 @@ class Faults:
         duplicates: str,
         likelihood: "Likelihood",
     ) -> None:
-        """Say what is wrong; entries: all of them once more, as the reader gives them."""
+        """Raise the error; `entries`: all entries again, as the reader gives them."""
         found = _gathered(np.concatenate(self._cells), entries)
         try:
             once, summed = settled(found, duplicates)
@@ -98,7 +97,7 @@ Report = Callable[[int], None]
 
 
 class Packing:
-    """A relation while it is packed."""
+    """A relation being packed."""
 
     def __init__(
         self,
@@ -123,10 +122,10 @@ class Packing:
         self.summed = self.dropped_self_links = self.dropped = 0
         self._observe()
         self.format = self._format()
-        self.most = range_entries(room, self.format.sorting_bytes)  # entries of a range
+        self.most = range_entries(room, self.format.sorting_bytes)  # of entries in a range
 
     def _observe(self) -> None:
-        """What is hidden by name, as binding has it."""
+        """Cells that are hidden by name, as in binding."""
         refuse_senseless(self.relation, self.reader.name, self.axes, self.doubled)
         self.source = self.reader.source
         self.missing, self.put_aside = (
@@ -139,7 +138,7 @@ class Packing:
         self.seen = {axis: np.zeros(len(self.names[axis]), bool) for axis in set(self.axes)}
         self.square = is_square(self.axes)
         self.own = np.zeros(self.shape[0] if self.square else 0, bool)  # entities with a listed self-link
-        self.loops = False  # whether one of these is a link
+        self.loops = False  # whether one of them is a link
 
     def _format(self) -> Columns:
         found = self.reader.values
@@ -150,7 +149,6 @@ class Packing:
     # --- partitioning
 
     def entries(self) -> Iterator[tuple[Entries, int, int]]:
-        """All rows as entries."""
         return self.reader.entries(self.names, self.covered, self.apart, self.groups)
 
     def partition(self, report: Report) -> None:
@@ -159,7 +157,7 @@ class Packing:
         self.spill, self.edges, parts = self._split(
             f"relation{self.number}", 0, self.sizes[0], count, held_bytes(self.room)
         )
-        plain = not self.covered and not self.apart  # then all names are of rows that are kept
+        plain = not self.covered and not self.apart  # then all rows are kept
         self.counts = np.zeros(self.sizes[0], np.int64)
         kept = 0
         for entries, _, dropped in self.entries():
@@ -180,15 +178,14 @@ class Packing:
             refuse_nothing_else(nothing, self.dropped_self_links, self.doubled)
 
     def _split(self, name: str, lo: int, hi: int, count: int, held: int) -> tuple[Spill, list[int], NDArray[np.uint16]]:
-        """Ranges of the rows lo … hi of a level: a spill for them, where they end, and the range of every row."""
+        """Ranges of the rows lo … hi of a level: a spill for them, their ends, and the range of every row."""
         edges = lo + (hi - lo) * np.arange(count + 1) // count
         parts = np.repeat(np.arange(count), np.diff(edges)).astype(np.uint16)
         return Spill(self.draft.spill, name, count, held), edges.tolist(), parts
 
     def _look(self, entries: Entries, plain: bool) -> None:
-        """Remember who is there, what values are like, and which self-links there are.
-
-        plain: whether all rows are kept, so that the first pass has seen the names and values that there are.
+        """Record entities, values and self-links. `plain`: whether all rows are kept, so the first pass has seen names
+        and values.
         """
         if not plain or self.reader.weight is not None:
             self.values.add(entries.values)
@@ -203,7 +200,7 @@ class Packing:
     # --- sorting
 
     def write(self, report: Report) -> dict[str, Any]:
-        """Sort all ranges and write the blocks; what the manifest says of the relation."""
+        """Sort all ranges and write the blocks; return the relation's part of the manifest."""
         sums = self.relation.duplicates == "sum" or bool(self.groups)
         pieces = self._settled_first(report) if sums else self._pieces(report)
         writer = self._writer()
@@ -229,7 +226,7 @@ class Packing:
         return 1.0 if isinstance(self.relation.weight, str) else float(self.relation.weight)
 
     def _children(self, root: int) -> AnyArray:
-        """Entries of each row of the second level under a root row."""
+        """Number of entries of each row of the second level under a root row."""
         counts = np.zeros(self.sizes[1], np.int64)
         part = int(np.searchsorted(self.edges, root, side="right")) - 1
         for piece in self.spill.pieces(part, self.most):
@@ -237,12 +234,12 @@ class Packing:
         return counts
 
     def _pieces(self, report: Report) -> Iterator[SortedCells]:
-        """All entries in tree order, a range at a time."""
+        """All entries in tree order, range by range."""
         for part, (lo, hi) in enumerate(pairwise(self.edges)):
             yield from self._sorted(self.spill, part, 0, lo, hi, report)
 
     def _sorted(self, spill: Spill, part: int, level: int, lo: int, hi: int, report: Report) -> Iterator[SortedCells]:
-        """A part sorted, partitioned again if it is too large; its entries have the rows lo … hi of a level."""
+        """Sorted entries of a part, partitioned again if too large; they have the rows lo … hi of a level."""
         count = int(spill.counts[part])
         if count == 0:
             return
@@ -251,9 +248,9 @@ class Packing:
             report(count)
             yield found
             return
-        if hi - lo == 1:  # the same row in all: partition by the next level
+        if hi - lo == 1:  # a single row: partition by the next level
             level, lo, hi = level + 1, 0, self.sizes[level + 1]
-        count = min(-(-2 * count // self.most), MOST_PARTS, hi - lo)
+        count = min(-(-2 * count // self.most), MAX_RANGES, hi - lo)
         finer, edges, parts = self._split(f"{spill.name}-{part}", lo, hi, count, held_bytes(self.room) // 2)
         for piece in spill.pieces(part, self.most):
             finer.add(piece, parts[self.format.rows(piece, level).astype(np.int64) - lo])
@@ -262,7 +259,7 @@ class Packing:
             yield from self._sorted(finer, one, level, lo, hi, report)
 
     def _settle(self, found: SortedCells) -> SortedCells:
-        """Each cell once, or noted as a fault; values that the likelihood does not know are, too."""
+        """Entries without duplicates; duplicates and refused values are recorded as faults."""
         if found.repeated:
             found = self._each_once(found)
         bad = self.likelihood.bad(found.values)
@@ -287,7 +284,7 @@ class Packing:
         return SortedCells(once.coords, once.values, once.weights)
 
     def _note_unlike(self, found: SortedCells, same: AnyArray) -> None:
-        """Cells written in several ways that do not say the same, or twice in one."""
+        """Record cells whose orientations disagree, or repeat."""
         number = np.cumsum(~same)
         assert found.writing is not None
         order = np.lexsort((found.writing, number))
@@ -304,7 +301,7 @@ class Packing:
         return np.ascontiguousarray(coords[:, np.argsort(self.places)])
 
     def _settled_first(self, report: Report) -> Iterator[SortedCells]:
-        """Sort and settle all ranges, count what is left, and spill it once more, as one part a range."""
+        """Sort and deduplicate all ranges, count the entries, and spill them again, one part per range."""
         settled = Spill(self.draft.spill, f"settled{self.number}", len(self.edges) - 1, held_bytes(self.room))
         self.values, counts = BatchValues(), np.zeros(self.sizes[0], np.int64)
         columns = Columns(self.places, self.sizes)
@@ -375,7 +372,7 @@ class Packing:
         }  # fmt: skip
 
     def _diagonal(self) -> tuple[str, Tables, Tables]:
-        """What became of the diagonal; and with it, all that is missing, and all that is hidden."""
+        """Observation of self-links; and all missing, and all hidden cells with it."""
         pairs: Tables = {pair: all_of(len(self.names[pair[0]])) for pair in self.apart}
         missing = together(self.missing, pairs, self.names)
         hidden = together(missing, self.put_aside, self.names)
@@ -395,7 +392,7 @@ class Packing:
         return diagonal, missing, hidden
 
     def _observed_cells(self, writer: BlockWriter, seen: Mapping[str, NDArray[np.bool_]], hidden: Tables) -> int:
-        """How many cells have M > 0: those that are open, but for listed ones that weigh nothing."""
+        """Number of cells with M > 0: open ones, without listed ones of weight 0."""
         unlisted = unlisted_weight(self.relation, self.source)
         if self._weight() == 0:
             return 0

@@ -1,7 +1,7 @@
-"""Tables larger than memory -> a folder of blocks.
+"""Packing of tables larger than memory into a folder of blocks: an external sort.
 
-Two passes over every table: the first finds the names of all axes, the second turns them into row numbers and
-partitions entries by ranges of the root axis; then each range is sorted and written as blocks.
+There are two passes over every table: the first collects the names of all axes, the second turns them into row numbers
+and partitions entries by ranges of the root axis. Then each range is sorted and written as blocks.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from plait.model.model import Model
 from plait.version import __version__
 
 Report = Callable[[float], None]
-COLLECTING, PARTITIONING = 0.25, 0.35  # shares of the work, about; the rest is sorting and writing
+COLLECT_SHARE, PARTITION_SHARE = 0.25, 0.35  # of the work, measured; the rest is sorting and writing
 
 
 def pack_blocks(
@@ -36,7 +36,7 @@ def pack_blocks(
     labels: Mapping[str, Sequence[Any]] | None = None,
     report: Report = lambda share: None,
 ) -> None:
-    """Make the tables of a model the content of a folder; report: told from time to time which share is done."""
+    """Pack the tables of a model into a folder; `report` gets the share of work done."""
     refuse_in_fork("plait.pack")
     relations = relations_of(model, data)
     for name, relation in relations.items():
@@ -64,18 +64,18 @@ def _pack(
     names = _names(model, readers, declared)
     room = _room(model, readers, names, memory)
     rows = sum(reader.rows for reader in readers.values())
-    share = _Share(report, COLLECTING, max(rows, 1))
+    share = _Share(report, COLLECT_SHARE, max(rows, 1))
     said: dict[str, Any] = {}
     for n, (name, relation) in enumerate(relations.items()):
         packing = Packing(draft, n, relation, readers[name], model.equation(name), names, room)
-        packing.partition(lambda more: share.add(more * PARTITIONING))
-        said[name] = packing.write(lambda more: share.add(more * (1 - COLLECTING - PARTITIONING)))
+        packing.partition(lambda more: share.add(more * PARTITION_SHARE))
+        said[name] = packing.write(lambda more: share.add(more * (1 - COLLECT_SHARE - PARTITION_SHARE)))
     written = {axis: _write_labels(draft, n, names[axis]) for n, axis in enumerate(model.axes)}
     draft.publish(_manifest(model, draft, said, written))
 
 
 def _room(model: Model, readers: Mapping[str, Reader], names: Mapping[str, Labels], memory: int) -> int:
-    """Bytes for rows on their way; refused where memory has none."""
+    """Bytes for rows between reading and writing; refused where memory is too small."""
     shapes = []
     for name, reader in readers.items():
         sizes = {index: len(names[index]) for index in model.equation(name).indices}
@@ -98,28 +98,28 @@ class _Share:
 
 
 def _refuse(model: Model, name: str, relation: Relation) -> None:
-    """What has no blocks."""
+    """Refuse relations that cannot be packed."""
     if is_array(relation.data):
         raise DataError(
-            "an array cannot be packed: it is in memory already.",
+            "an array cannot be packed, because it is already in memory.",
             location=TableLocation(name),
             hint="Give its entries as a table, or fit without packing.",
         )
     if not model.equation(name).indices:
         raise DataError(
-            "a relation without indices is one number, which cannot be packed.",
+            "a relation without indices cannot be packed.",
             location=TableLocation(name),
-            hint="Leave it out of the model, or fit without packing.",
+            hint="Remove it from the model, or fit without packing.",
         )
 
 
 def _collect(readers: Mapping[str, Reader], report: Report) -> None:
-    """The first pass over all tables. How many rows they have is not known yet."""
+    """First pass over all tables; the number of rows is not known before."""
     for n, reader in enumerate(readers.values()):
         done = 0
         for rows in reader.collect():
             done += rows
-            report(COLLECTING * (n + done / (done + 50 * reader.batch)) / len(readers))
+            report(COLLECT_SHARE * (n + done / (done + 50 * reader.batch)) / len(readers))
 
 
 def _names(model: Model, readers: Mapping[str, Reader], declared: Mapping[str, Any]) -> dict[str, Labels]:

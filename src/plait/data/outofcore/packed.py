@@ -1,4 +1,4 @@
-"""A folder of blocks, open for reading: labels, what is known of every relation, and its blocks as fibre trees."""
+"""Folder of blocks, open for reading: labels, manifest of every relation, and its blocks as CSF tensors."""
 
 import hashlib
 import queue
@@ -17,7 +17,7 @@ from plait import manifests
 from plait._typing import AnyArray, Array
 from plait.data.encoding.columns import kind
 from plait.data.encoding.names import Labels
-from plait.data.outofcore.block_file import BUFFERS, Buffers, Bytes, aligned, count_falls, from_bytes, shared
+from plait.data.outofcore.block_file import READ_AHEAD_BLOCKS, Buffers, Bytes, aligned, count_falls, from_bytes, shared
 from plait.data.outofcore.block_folder import (
     AGAIN,
     MANIFEST,
@@ -35,7 +35,7 @@ from plait.model.model import Model
 
 
 class BlockLookup(NamedTuple):
-    """Cells that were looked up: which are listed, their values (0 elsewhere), and their own weights (1 elsewhere)."""
+    """Looked-up cells: which are listed, their values (0 elsewhere), and their own weights (1 elsewhere)."""
 
     listed: NDArray[np.bool_]
     values: Array
@@ -44,10 +44,10 @@ class BlockLookup(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PackedBlocks(Sequence[CSFTensor]):
-    """The leaves of a relation's tree, one a file.
+    """Leaves of a relation's tree, one per file.
 
-    order and sizes: its indices and their sizes, root first. types: of starts, of the rows of every level, of entries.
-    likelihood: what values are allowed by. has_weights: whether every entry has a weight.
+    `order` and `sizes`: its indices and their sizes, root first. `types`: of starts, of the rows of every level, of
+    entries. `likelihood`: for checks of values. `has_weights`: whether every entry has a weight.
     """
 
     place: Path
@@ -63,17 +63,16 @@ class PackedBlocks(Sequence[CSFTensor]):
         return len(self.files)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process may be at work in another folder."""
+        """The path becomes absolute: another process may have another working directory."""
         return self.__dict__ | {"place": self.place.absolute()}
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest block: a buffer of this size takes any."""
+        """Bytes of the largest block."""
         return max((int(entry["bytes"]) for entry in self.files), default=0)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all blocks on disk."""
         return sum(int(entry["bytes"]) for entry in self.files)
 
     @overload
@@ -93,10 +92,10 @@ class PackedBlocks(Sequence[CSFTensor]):
         return (self[number] for number in range(len(self)))
 
     def read(self, number: int, buffer: Bytes) -> CSFTensor:
-        """A block read into a buffer (of `largest` bytes, say), of which its arrays are views.
+        """A block read into a buffer of at least `largest` bytes; its arrays are views.
 
-        Kernels check no bounds, so every block is checked here, whoever reads it: its arrays at each read, its
-        checksum and its values at the first one of a process.
+        Kernels do not check bounds, so every block is checked here: its arrays at each read, its checksum and values at
+        the first read of a process.
         """
         entry = self.files[number]
         content, is_new = read_file(self.place, entry, buffer)
@@ -111,20 +110,20 @@ class PackedBlocks(Sequence[CSFTensor]):
             raise damaged(path, str(error)) from None
         fault = self._fault(tree, entry)
         if not fault and is_new and self.likelihood.bad(tree.entries).any():
-            fault = f"it has values that {self.likelihood} does not allow"
+            fault = f"it has invalid values for {self.likelihood}"
         if fault:
             raise damaged(path, fault)
         return tree
 
     def _fault(self, tree: CSFTensor, entry: Mapping[str, Any]) -> str:
-        """What would lead a kernel or a look-up astray; empty if nothing does."""
+        """Fault that would mislead a kernel or a lookup; "" without one."""
         if tree.types != self.types or any(starts.dtype != self.types[0] for starts in tree.starts):
-            return "its arrays have other types than the manifest says"
+            return "the types of its arrays differ from the manifest"
         lengths = [len(rows) for rows in tree.rows]
         if any(len(array) != entry["entries"] for array in (tree.rows[-1], tree.entries, *tree.beside)):
-            return "it has another number of entries"
+            return "its number of entries is wrong"
         if [len(starts) for starts in tree.starts] != [length + 1 for length in lengths[:-1]] or not lengths[0]:
-            return "its arrays have other lengths"
+            return "the lengths of its arrays are wrong"
         for level, (rows, size) in enumerate(zip(tree.rows, self.sizes)):
             starts = tree.starts[level - 1] if level else np.array([0, len(rows)], np.uint32)
             if (int(starts[0]), int(starts[-1])) != (0, len(rows)) or count_falls(starts, NO_STARTS):
@@ -134,32 +133,32 @@ class PackedBlocks(Sequence[CSFTensor]):
             if count_falls(rows, starts):
                 return f"rows{level} is not sorted"
         if [int(tree.rows[0][at]) for at in (0, -1)] != [entry["first"], entry["last"]]:
-            return "it has other root rows than the manifest says"
+            return "its root rows differ from the manifest"
         if any(
             not 0 <= float(numbers.min()) <= float(numbers.max()) < np.inf for numbers in (tree.entries, *tree.beside)
         ):
-            return "it has numbers that are not finite and at least 0"
+            return "it has numbers that are negative or not finite"
         return ""
 
     def stream(
-        self, buffers: int = BUFFERS, lo: int = 0, hi: int | None = None, room: Buffers | None = None
+        self, buffers: int = READ_AHEAD_BLOCKS, lo: int = 0, hi: int | None = None, room: Buffers | None = None
     ) -> Iterator[tuple[int, CSFTensor, Callable[[], None]]]:
-        """All blocks in order, or some of them, read ahead by a thread.
+        """Blocks in order, read ahead by a thread.
 
-        Call the third when a block is done with, so that its buffer is filled anew: at most so many blocks are held at
-        a time, and whoever keeps them all waits for ever. room: whose buffers these are.
+        The third item releases a block's buffer for the next read. At most `buffers` blocks are held at a time, so a
+        caller that releases none waits for ever. `room`: pool of the buffers.
         """
         return _stream(self, range(len(self))[lo:hi], buffers, room or shared())
 
     def verify(self) -> None:
-        """Check that no block has changed: reads and hashes all of them."""
+        """Read and hash all blocks."""
         for entry in self.files:
             check_content(self.place, entry)
 
     # --- look-ups
 
     def find(self, cells: AnyArray) -> "BlockLookup":
-        """Some cells (m, order), in tree order; reads the blocks it needs."""
+        """Look up cells (m, order), in tree order; reads the blocks it needs."""
         cells = np.asarray(cells, np.int64)
         found = BlockLookup(np.zeros(len(cells), bool), np.zeros(len(cells)), np.ones(len(cells)))
         first, last = np.searchsorted(self._lasts, cells[:, 0]), np.searchsorted(self._firsts, cells[:, 0], "right")
@@ -187,7 +186,7 @@ NO_STARTS = np.zeros(0, np.uint32)
 
 
 def _needed(first: NDArray[np.int64], last: NDArray[np.int64]) -> list[int]:
-    """The numbers in any of some ranges."""
+    """Numbers in any of the ranges."""
     some = {(int(a), int(b)) for a, b in zip(first, last) if a < b}
     return sorted({number for a, b in some for number in range(a, b)})
 
@@ -202,7 +201,7 @@ def _stream(
         try:
             for number in numbers:
                 slots.acquire()
-                if ended.is_set():  # nobody reads on
+                if ended.is_set():  # the consumer has stopped
                     return
                 buffer = room.take(size)
                 ready.put((number, blocks.read(number, buffer), buffer))
@@ -212,7 +211,7 @@ def _stream(
             ready.put(None)
 
     def once(buffer: Bytes) -> Callable[[], None]:
-        """Give a buffer back, once."""
+        """Return a buffer, once."""
         left = [buffer]
 
         def release() -> None:
@@ -241,12 +240,12 @@ def _stream(
 
 @dataclass(frozen=True, eq=False)
 class PackedRelation:
-    """What a manifest says of one relation.
+    """Manifest of one relation.
 
-    shape: by indices, as in the equation; entries: listed cells, links: those with a value over 0 that weigh something,
-    zeros: listed ones with the value 0. options: those of `plait.Relation`. sums: `likelihood.sums` of all links.
-    marginals: by index ΣMX and ΣM over the entries of every row. seen: which entities a row mentions. missing, hidden:
-    row numbers by some of the indices. self_links, summed, dropped_self_links, observed_cells: as in `BoundRelation`.
+    `shape`: by indices, as in the equation; `entries`: listed cells, `links`: those with positive value and weight,
+    `zeros`: listed zeros. `options`: those of `plait.Relation`. `sums`: `likelihood.sums` of all links. `marginals`:
+    ΣMX and ΣM over the entries of every row, by index. `seen`: entities with a row. `missing`, `hidden`: row numbers by
+    index set. Others: as in `BoundRelation`.
     """
 
     name: str
@@ -272,7 +271,7 @@ class PackedRelation:
     blocks: PackedBlocks
 
     def sized(self, shape: tuple[int, ...]) -> "PackedRelation":
-        """The same among more entities, which come after those that it knows."""
+        """The relation among more entities, which follow its own."""
         if shape == self.shape:
             return self
         sizes = dict(zip(self.indices, shape))
@@ -286,24 +285,24 @@ class PackedRelation:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the hashes of all blocks."""
+        """Hash of the hashes of all blocks."""
         hashes = "\n".join(str(entry["sha256"]) for entry in self.blocks.files)
         return hashlib.sha256(hashes.encode()).hexdigest()
 
     @property
     def weight(self) -> float:
-        """What its links weighed when they were packed."""
+        """Weight of the relation when it was packed."""
         given = self.options["weight"]
         return 1.0 if isinstance(given, str) else float(given)
 
     def find(self, cells: AnyArray) -> "BlockLookup":
-        """Some cells (m, order of indices)."""
+        """Look up cells (m, order of indices)."""
         return self.blocks.find(np.asarray(cells)[:, [self.indices.index(index) for index in self.order]])
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A folder of blocks: the model's text, labels by axis, relations by name; fingerprint: a hash of all hashes."""
+    """Folder of blocks: the model's text, labels by axis, relations by name; `fingerprint`: hash of all hashes."""
 
     path: Path
     model: str
@@ -314,7 +313,7 @@ class Packed:
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> "Packed":
-        """Open a folder: small files are read and checked, and all blocks must be there with their sizes."""
+        """Open a folder: small files are read and checked, blocks must exist with their sizes."""
         place = Path(path)
         found = read_manifest(place)
         try:
@@ -331,13 +330,13 @@ class Packed:
             return cls(place, found["model"], labels, relations, found["fingerprint"], found)
         except StorageError:
             raise
-        except ParameterError as error:  # a likelihood whose module is not imported, say
+        except ParameterError as error:  # e.g. a likelihood whose module is not imported
             raise StorageError(error.message, location=FileLocation(place / MANIFEST), hint=error.hint) from None
         except (PlaitError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise manifests.damaged(place / MANIFEST, f"{type(error).__name__} {error}", AGAIN) from None
 
     def verify(self) -> None:
-        """Check that nothing in the folder has changed: reads and hashes all of it."""
+        """Read and hash all files of the folder."""
         for entry in self.manifest["labels"].values():
             check_content(self.path, entry)
         for relation in self.relations.values():
@@ -345,7 +344,6 @@ class Packed:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all blocks on disk."""
         return sum(relation.blocks.nbytes for relation in self.relations.values())
 
     def __repr__(self) -> str:
@@ -362,12 +360,12 @@ class Packed:
 
 
 def _longer(array: AnyArray, size: int) -> AnyArray:
-    """An array with zeros after it."""
+    """An array padded with zeros."""
     return np.concatenate([array, np.zeros(size - len(array), array.dtype)])
 
 
 def _size(model: Model, found: Mapping[str, Any], axis: str) -> int | None:
-    """How many entities an axis has, by the shape of the first relation with it."""
+    """Number of entities of an axis, by the shape of the first relation with it."""
     shapes = (
         size
         for said in found["relations"].values()
@@ -382,14 +380,15 @@ def _labels(place: Path, axis: str, entry: Mapping[str, Any], size: int | None) 
 
     path = check_content(place, entry)
     try:
-        count = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()  # a small file may have many rows
+        # A small file may decompress to many rows.
+        count = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
         if size is not None and count != size:
             raise ValueError(f"it has {count:,} names, not the {size:,} of {axis}")
         names = pl.read_parquet(path, glob=False).to_series()
         if names.null_count() or (len(names) and kind(names) == "nothing"):
             raise ValueError("it has no names")
         if names.n_unique() < len(names):
-            raise ValueError("it has a name twice")
+            raise ValueError("it contains a name twice")
     except BaseException as error:
         if not manifests.is_read_fault(error):
             raise
@@ -442,7 +441,7 @@ def _relation(place: Path, name: str, said: Mapping[str, Any]) -> PackedRelation
 
 
 def _totals(place: Path, said: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, AnyArray]:
-    """The arrays of a relation beside its blocks."""
+    """Arrays of a relation other than its blocks."""
     check_size(place, said["totals"])
     content, _ = read_file(place, said["totals"], aligned(said["totals"]["bytes"]))
     try:
@@ -450,15 +449,15 @@ def _totals(place: Path, said: Mapping[str, Any], sizes: Mapping[str, int]) -> d
         for index, size in sizes.items():
             for array in (totals[f"value/{index}"], totals[f"weight/{index}"]):
                 if array.dtype != np.float64 or len(array) != size or not (np.isfinite(array) & (array >= 0)).all():
-                    raise ValueError(f"the sums of {index} are no {size} numbers")
+                    raise ValueError(f"the sums of {index} are not {size} numbers")
             seen = totals.get(f"seen/{index}", np.zeros(size, np.uint8))
             if seen.dtype != np.uint8 or len(seen) != size or seen.max(initial=0) > 1:
-                raise ValueError(f"seen/{index} says no yes or no")
+                raise ValueError(f"seen/{index} is not boolean")
         for kind in ("missing", "hidden"):
             for n, over in enumerate(said[kind]):
                 rows = totals[f"{kind}/{n}"].reshape(-1, len(over))
                 if rows.dtype.kind != "u" or (rows >= np.array([sizes[index] for index in over], np.uint64)).any():
-                    raise ValueError(f"{kind}/{n} has rows that are not there")
+                    raise ValueError(f"{kind}/{n} has invalid rows")
                 first = (rows[1:] != rows[:-1]).argmax(axis=1)[:, None]  # the column in which a row differs
                 if not (np.take_along_axis(rows[1:], first, 1) > np.take_along_axis(rows[:-1], first, 1)).all():
                     raise ValueError(f"{kind}/{n} is not sorted")
@@ -471,21 +470,21 @@ def _check_relation(model: Model, labels: Mapping[str, Labels], name: str, said:
     """Raise ValueError where the numbers of a manifest contradict each other."""
     indices, blocks = said["indices"], said["blocks"]
     if name not in model.relations or tuple(indices) != model.equation(name).indices:
-        raise ValueError(f"{name}[{', '.join(indices)}] is no relation of its model")
+        raise ValueError(f"{name}[{', '.join(indices)}] is not a relation of its model")
     if said["shape"] != [len(labels[model.axis(index)]) for index in indices]:
-        raise ValueError(f"{name} has another shape than its labels")
+        raise ValueError(f"{name} has the wrong shape")
     depth, sizes = len(indices), dict(zip(indices, said["shape"]))
     if sorted(said["order"]) != sorted(indices) or len(said["types"]["rows"]) != depth:
-        raise ValueError(f"the order of {name} is not one of its indices")
+        raise ValueError(f"the order of {name} is not a permutation of its indices")
     over_all = said["missing"] + said["hidden"]
     if any(not set(over) <= set(indices) or len(set(over)) < len(over) or not over for over in over_all):
-        raise ValueError(f"cells of {name} are missing over other indices")
+        raise ValueError(f"the missing cells of {name} have other indices")
     if len(said["sums"]) != len(Sums._fields) or len(said["values"]) != 2 or said["observed_cells"] < 0:
-        raise ValueError(f"the sums of {name} are not those of links")
+        raise ValueError(f"the sums of {name} are wrong")
     if sum(one["entries"] for one in blocks) != said["entries"] or said["links"] + said["zeros"] > said["entries"]:
-        raise ValueError(f"the blocks of {name} have another number of entries")
+        raise ValueError(f"the number of entries in the blocks of {name} is wrong")
     last, is_inside = -1, False
-    for one in blocks:  # root rows rise from block to block; those of a giant have the same
+    for one in blocks:  # root rows ascend from block to block; blocks of one giant row share it
         goes_on = is_inside and one["inside"] and one["first"] == last
         alone = (depth > 1 and one["first"] == one["last"]) or not one["inside"]
         if not (last < one["first"] or goes_on) or one["first"] > one["last"] or not alone or not one["entries"]:

@@ -1,6 +1,6 @@
-"""Records by part: batches are partitioned, held in memory up to a budget, then appended to one file a part.
+"""Spill of records by part: batches are partitioned, held in memory up to a budget, then appended to one file per part.
 
-Entries as records that are spilled and sorted: one integer each where cell and value fit into it, else columns.
+Records are single integers where cell and value fit into one, else columns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,20 +17,20 @@ from plait.data.sparse.keys import coordinate_type
 from plait.data.sparse.sorting import sort_cells, taken
 from plait.data.sparse.words import NO_ORDER, WordFormat
 
-Records = dict[str, AnyArray]  # arrays with one element an entry, or one row
+Records = dict[str, AnyArray]  # arrays with one element or row per entry
 
 
 class Spill:
-    """Records of some parts, in the order in which they came; name: of its files, budget: bytes held in memory."""
+    """Records by part, in order; `name`: of its files, `budget`: bytes in memory."""
 
     def __init__(self, folder: Path, name: str, parts: int, budget: int) -> None:
         self.folder, self.name, self.budget = folder, name, budget
         self.counts = np.zeros(parts, np.int64)
-        self._held: list[tuple[Records, list[int]]] = []  # records part by part, and where the parts end
+        self._held: list[tuple[Records, list[int]]] = []  # records sorted by part, and the ends of the parts
         self._types: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
 
     def add(self, records: Records, parts: AnyArray | int) -> None:
-        """Add records; parts: the part of each, or of all of them."""
+        """Add records; `parts`: the part of each, or of all of them."""
         count = len(next(iter(records.values())))
         if count == 0:
             return
@@ -64,7 +64,7 @@ class Spill:
         return self.folder / f"{self.name}-{part}-{name}"
 
     def take(self, part: int) -> Records:
-        """All records of a part, in arrays of their own; they are then forgotten here."""
+        """Remove and return all records of a part."""
         pieces = list(self.pieces(part, max(int(self.counts[part]), 1)))
         self.drop(part)
         if len(pieces) == 1:
@@ -72,7 +72,7 @@ class Spill:
         return {name: np.concatenate([piece.pop(name) for piece in pieces]) for name in self._types}
 
     def pieces(self, part: int, rows: int) -> Iterator[Records]:
-        """The records of a part, those on disk at most `rows` at a time."""
+        """Records of a part; those on disk in chunks of at most `rows`."""
         if not self.counts[part]:
             return
         held = {name: self._in_memory(part, name) for name in self._types}
@@ -90,7 +90,7 @@ class Spill:
         return found.reshape(count, *shape)
 
     def drop(self, part: int) -> None:
-        """Forget a part; memory that it shares with others is freed with the last of them."""
+        """Drop a part; memory shared with other parts is freed with the last of them."""
         self.counts[part] = 0
         if not self.counts.any():
             self._held.clear()
@@ -102,7 +102,7 @@ class Spill:
 class SortedCells:
     """Entries in tree order: coords (n, order), values (n,), weights (n,) or None, writing (n,) or None.
 
-    repeated: whether several are about the same cell.
+    `repeated`: whether there are duplicates.
     """
 
     coords: AnyArray
@@ -115,15 +115,14 @@ class SortedCells:
         return len(self.values)
 
     def part(self, lo: int, hi: int) -> "SortedCells":
-        """Some of them, as views."""
         arrays = (self.coords, self.values, self.weights, self.writing)
         return SortedCells(*(None if array is None else array[lo:hi] for array in arrays))  # type: ignore[arg-type]
 
 
 class Columns:
-    """Records of cells, values, and weights and writings where there are any.
+    """Records of cells, values, and weights and orientations where there are any.
 
-    places: the columns of a cell in tree order; sizes: of the axes there.
+    `places`: columns of a cell in tree order; `sizes`: of the axes there.
     """
 
     def __init__(self, places: Sequence[int], sizes: Sequence[int]) -> None:
@@ -131,23 +130,22 @@ class Columns:
 
     @property
     def sorting_bytes(self) -> int:
-        """Bytes of an entry while its range is sorted and becomes a tree, about.
-
-        Its cell three times, value and weight twice, the words that are sorted and where they come from.
+        """Bytes per entry while its range is sorted and becomes a tree: the cell three times, value and weight twice,
+        words and positions.
         """
         return 64 + 20 * len(self.sizes)
 
     def of_entries(self, entries: Entries) -> Records:
-        """Entries, their cells in the order of the relation, as records."""
+        """Entries with cells in the order of the relation, as records."""
         coords = np.ascontiguousarray(entries.coords[:, self.places])
         return _records(coords, np.array(entries.values), entries.weights, entries.writing)
 
     def of_sorted(self, found: SortedCells) -> Records:
-        """Sorted entries as records; how cells were written no longer matters."""
+        """Sorted entries as records, without orientations."""
         return _records(found.coords, np.asarray(found.values, np.float64), found.weights)
 
     def rows(self, records: Records, level: int) -> AnyArray:
-        """The row numbers of a level."""
+        """Row numbers of a level."""
         return records["coords"][:, level]
 
     def read(self, records: Records) -> SortedCells:
@@ -155,7 +153,7 @@ class Columns:
         return SortedCells(records["coords"], records["values"], records.get("weights"), records.get("writing"))
 
     def sort(self, records: Records) -> SortedCells:
-        """Records in tree order, equal cells in the order of the table; the arrays given may be written to."""
+        """Records in tree order, ties in the order of the table; input arrays may be overwritten."""
         order, coords = sort_cells(records.pop("coords"), self.sizes)
         if order is not None:
             records = {name: taken(array, order) for name, array in records.items()}
@@ -163,7 +161,7 @@ class Columns:
 
 
 class Words(Columns):
-    """Records of one integer, the root row in its highest bits, the value in its lowest; most: the largest value."""
+    """Records of one integer, the root row in its highest bits, the value in its lowest; `most`: the largest value."""
 
     def __init__(self, places: Sequence[int], sizes: Sequence[int], most: int) -> None:
         super().__init__(places, sizes)
@@ -171,11 +169,10 @@ class Words(Columns):
 
     @property
     def sorting_bytes(self) -> int:
-        """Its word twice, its value, its cell, and the rows and starts of its fibres."""
+        """The word twice, its value, its cell, and the rows and starts of its fibres."""
         return 24 + 20 * len(self.sizes)
 
     def of_entries(self, entries: Entries) -> Records:
-        """Entries, their cells in the order of the relation, as words."""
         from plait.data.sparse.sparse_kernels import place_bits
 
         words = entries.values.astype(np.uint64)
@@ -184,11 +181,9 @@ class Words(Columns):
         return {"words": words}
 
     def rows(self, records: Records, level: int) -> AnyArray:
-        """The row numbers of a level."""
         return (records["words"] >> np.uint64(self.format.shifts[level])) & np.uint64(self.format.masks[level])
 
     def read(self, records: Records) -> SortedCells:
-        """The cells and values of words."""
         from plait.data.sparse.sparse_kernels import read_cells
 
         words, bits = records["words"], self.format.value
@@ -199,9 +194,8 @@ class Words(Columns):
         return SortedCells(coords, values.astype(np.uint8) if bits <= 8 else values)
 
     def sort(self, records: Records) -> SortedCells:
-        """By a sort of the words themselves."""
         words = np.sort(records["words"])
-        most = np.uint64((1 << self.format.value) - 1)  # words of one cell differ by no more than that
+        most = np.uint64((1 << self.format.value) - 1)  # largest difference of words of one cell
         return replace(self.read({"words": words}), repeated=bool(((words[1:] ^ words[:-1]) <= most).any()))
 
 

@@ -1,7 +1,7 @@
-"""Leaves of sorted entries: where they are cut, how one is built from pieces, and the blocks that they are written to.
+"""Writing of blocks: where leaves are cut, how one is built from sorted chunks, and the files.
 
-The cuts are those of `sparse.leaves`, found without having the tree. A leaf is built from pieces of sorted ranges, so
-that no more than one range is in memory with all that sorting needs.
+The cuts are those of `sparse.leaves`, found without the tree. A leaf is built from chunks of sorted ranges, so only one
+range is in memory with its sort.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from plait.data.outofcore.block_folder import Draft
 from plait.data.outofcore.spill import SortedCells
 from plait.data.sparse.csf_index import CSFIndex, row_type
 from plait.data.sparse.leaves import cut_leaves, leaf_size
-from plait.data.sparse.parallel import PIECE
+from plait.data.sparse.parallel import CHUNK_ROWS
 from plait.data.sparse.sorting import is_uniform
 from plait.likelihood import Likelihood, Sums
 
@@ -23,17 +23,17 @@ from plait.likelihood import Likelihood, Sums
 
 
 class Cut(NamedTuple):
-    """The end of a block, in entries of the whole; inside: whether it is a part of one giant root row."""
+    """End of a block, in entries; `inside`: whether it is part of one giant root row."""
 
     end: int
     inside: bool
 
 
 def cut(counts: AnyArray, sizes: Sequence[int], children: Callable[[int], AnyArray]) -> list[Cut]:
-    """Where the blocks of a relation end.
+    """Ends of the blocks of a relation.
 
-    counts: entries of every root row; sizes: of the axes in tree order; children: of a root row, how many entries each
-    row of the level below has there. Only giants are asked for that, and they are few.
+    `counts`: entries of every root row; `sizes`: of the axes in tree order; `children`: entries of each row of the next
+    level under a root row, called for giants only.
     """
     roots = np.flatnonzero(counts)
     lengths = counts[roots]
@@ -52,7 +52,7 @@ def cut(counts: AnyArray, sizes: Sequence[int], children: Callable[[int], AnyArr
 
 
 def _cut_giant(first: int, counts: AnyArray, size: int) -> list[Cut]:
-    """The blocks of one root row, from the counts of its children."""
+    """Blocks of one root row, from the counts of its children."""
     below = first + np.concatenate([[0], np.cumsum(counts[counts > 0], dtype=np.int64)])
     leaves = cut_leaves(below[[0, -1]], np.array([0, len(below) - 1]), below, size)
     return [
@@ -62,8 +62,8 @@ def _cut_giant(first: int, counts: AnyArray, size: int) -> list[Cut]:
 
 
 def parted(pieces: Iterator[SortedCells], cuts: Sequence[Cut]) -> Iterator[tuple[SortedCells, Cut | None]]:
-    """Sorted pieces, taken apart where leaves end; with each the cut, where one ends there."""
-    passed, ends = 0, iter(cuts)  # passed: entries of all pieces before this one
+    """Sorted chunks, split where leaves end; with each the cut that ends there, if any."""
+    passed, ends = 0, iter(cuts)  # passed: entries of earlier chunks
     end = next(ends, None)
     for piece in pieces:
         at = 0
@@ -80,7 +80,7 @@ def parted(pieces: Iterator[SortedCells], cuts: Sequence[Cut]) -> Iterator[tuple
 
 
 class LeafBuilder:
-    """The tree of one leaf so far, in the pieces that it came in; sizes: of its axes, kind: the type of values."""
+    """Tree of one leaf, in the chunks received so far; `sizes`: of its axes, `kind`: dtype of values."""
 
     def __init__(self, sizes: Sequence[int], kind: "np.dtype[Any]") -> None:
         depth, self._sizes = len(sizes), tuple(sizes)
@@ -96,10 +96,10 @@ class LeafBuilder:
         return self._fibres[-1]
 
     def add(self, piece: SortedCells, values: AnyArray) -> None:
-        """A piece that comes after all that is there; values: as they are stored."""
+        """Append a chunk; `values`: as stored."""
         fibres = CSFIndex.of(tuple(map(str, self._sizes)), self._sizes, piece.coords)
         first, last = (tuple(piece.coords[n].tolist()) for n in (0, -1))
-        begun = _alike(self._last, first)  # levels whose first fibre goes on
+        begun = _alike(self._last, first)  # levels whose last fibre continues
         offsets = [count - (level < begun) for level, count in enumerate(self._fibres)]
         for level, array in enumerate(fibres.rows):
             skip = int(level < begun)
@@ -115,25 +115,25 @@ class LeafBuilder:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The first and the last root row."""
+        """First and last root row."""
         return self._first[0], self._last[0]
 
     @property
     def values(self) -> AnyArray:
-        """All values, as they are stored."""
+        """All values, as stored."""
         self._values = [np.concatenate(self._values)]
         return self._values[0]
 
     @property
     def weights(self) -> Array | None:
-        """The weight of every entry, where they have one."""
+        """Weight of every entry, if any."""
         if not self._weights:
             return None
         self._weights = [np.concatenate(self._weights)]
         return self._weights[0]
 
     def arrays(self) -> dict[str, Sequence[AnyArray]]:
-        """What the file holds, each array in pieces."""
+        """Arrays of the file, each in chunks."""
         found: dict[str, Sequence[AnyArray]] = {f"rows{level}": some for level, some in enumerate(self._rows)}
         for level, some in enumerate(self._starts):
             found[f"starts{level}"] = [*some, np.array([self._fibres[level + 1]], np.uint32)]
@@ -142,7 +142,7 @@ class LeafBuilder:
 
 
 def _alike(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many of the first numbers of two cells are the same."""
+    """Length of the common prefix of two cells."""
     return next((level for level, (a, b) in enumerate(zip(one, other)) if a != b), len(one))
 
 
@@ -150,9 +150,9 @@ def _alike(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 class BlockWriter:
-    """Writes the blocks of a relation, and adds up what its manifest says.
+    """Writer of a relation's blocks, which also sums up its manifest.
 
-    order: indices in tree order; kind: the type of values; zero: what a listed 0 weighs, weight: the relation itself.
+    `order`: indices in tree order; `kind`: dtype of values; `zero`: weight of a listed 0; `weight`: of the relation.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class BlockWriter:
         self.leaf = self._begin()
 
     def add(self, piece: SortedCells) -> None:
-        """Sorted entries of the leaf that is being written."""
+        """Append sorted entries to the current leaf."""
         values = piece.values.astype(self.kind, copy=False)
         self.leaf.add(piece, values)
         own = self._own_weights(values, piece.weights)
@@ -201,16 +201,16 @@ class BlockWriter:
         return LeafBuilder(self.sizes, self.kind)
 
     def _sum(self, leaf: LeafBuilder) -> None:
-        """Add up what the likelihood needs, in the pieces in which a leaf in memory is added up."""
+        """Add up the sums of the likelihood, in the same chunks as a leaf in memory."""
         values = leaf.values
         own = self._own_weights(values, leaf.weights)
         links = slice(None) if values.min() > 0 and own.min() > 0 else (values > 0) & (own > 0)
         x, M = values[links], own[links]
         if len(x):
             self.least, self.most = min(self.least, float(x.min())), max(self.most, float(x.max()))
-        for at in range(0, len(x), PIECE):  # its scratch memory stays in the cache
-            some = x[at : at + PIECE].astype(np.float64)  # logarithms of bytes are rounded to two
-            self.sums = self.sums + self.likelihood.sums(some, M[at : at + PIECE])
+        for at in range(0, len(x), CHUNK_ROWS):  # keeps scratch memory in the cache
+            some = x[at : at + CHUNK_ROWS].astype(np.float64)  # NumPy's logarithm of bytes is float16
+            self.sums = self.sums + self.likelihood.sums(some, M[at : at + CHUNK_ROWS])
         self.links += len(x)
 
     def _own_weights(self, values: AnyArray, weights: Array | None) -> Array:
@@ -223,5 +223,5 @@ class BlockWriter:
 
 
 def _one_if_all(weights: Array) -> Array:
-    """One weight, if all are the same by construction."""
+    """A single weight, if all are equal by construction."""
     return weights[:1] if is_uniform(weights) else weights

@@ -1,1 +1,1 @@
-"""What users hand over: tables, arrays, graphs; `Relation` and `Exposure`."""
+"""Input data: tables, arrays, graphs; `Relation` and `Exposure`."""

@@ -1,4 +1,4 @@
-"""Dense and sparse arrays -> coordinates and values. NaN is a missing cell."""
+"""Dense and sparse arrays as coordinates and values. NaN is a missing cell."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from plait._typing import AnyArray, Array
 from plait.data.observation.symmetry import Groups
 from plait.data.sparse.keys import coordinate_type
 from plait.errors import DataError, Named, TableLocation
+from plait.rendering.formatting import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,7 @@ class ArraySource:
     """An array as read.
 
     coords (n, order) and values (n,) of the cells it lists, hidden (m, order) the missing ones among the rest.
-    ``unlisted_missing``: all cells not listed are missing (rather than 0). ``dense``: a 0 is as good as listed.
+    `unlisted_missing`: whether unlisted cells are missing rather than 0. `dense`: whether a 0 counts as listed.
     """
 
     name: str
@@ -32,12 +33,12 @@ class ArraySource:
 
 
 def is_array(data: Any) -> bool:
-    """Whether this is an array, a number, a SciPy sparse or a ``sparse`` array."""
+    """Whether this is an array, a number, a SciPy sparse or a `sparse` array."""
     return isinstance(data, (np.ndarray, np.generic, bool, int, float)) or is_sparse(data)
 
 
 def is_sparse(data: Any) -> bool:
-    """Whether this is a SciPy or ``sparse`` array. By the name of its module: neither is imported for a question."""
+    """Whether this is a SciPy or `sparse` array, by the name of its module, so neither is imported."""
     library = type(data).__module__
     return library.startswith("scipy.sparse") or (library.partition(".")[0] == "sparse" and hasattr(data, "fill_value"))
 
@@ -45,19 +46,16 @@ def is_sparse(data: Any) -> bool:
 def read_array(
     data: Any, name: Named, order: int, axes: tuple[int, ...] | None = None, groups: Groups = ()
 ) -> ArraySource:
-    """Read an array of ``order`` dimensions; axes: the array's dimension of each index, if it is another order.
+    """Read an array of `order` dimensions; `axes`: the array's dimension of each index, if the order differs.
 
-    groups: indices without an order, by place; of a dense array only the canonical writing of each cell is then listed.
+    `groups`: exchangeable positions; of a dense array only canonical orientations are then listed.
     """
     ndim = np.ndim(data) if not is_sparse(data) else len(data.shape)
     if ndim != order:
         raise DataError(
-            (
-                f"the array has {ndim} dimension{'' if ndim == 1 else 's'}, but {order} "
-                f"{'index is' if order == 1 else 'indices are'} wanted."
-            ),
+            (f"the array has {plural(ndim, 'dimension')}, expected {order} (one per index)."),
             location=TableLocation.of(name),
-            hint="Give one dimension for each index, or a table.",
+            hint="Give an array with one dimension per index, or a table.",
         )
     axes = axes or tuple(range(order))
     return _read_sparse(data, name, axes) if is_sparse(data) else _read_dense(data, name, axes, groups)
@@ -66,7 +64,7 @@ def read_array(
 def _read_dense(data: Any, name: Named, axes: tuple[int, ...], groups: Groups) -> ArraySource:
     array = symmetric(np.transpose(as_floats(data, name), axes), name, groups)
     gaps = np.isnan(array)
-    # Keep the shorter list of the two: what is missing, or what is known.
+    # Keep the shorter list: missing cells, or known ones.
     scarce = 2 * np.count_nonzero(gaps) > array.size
     listed = ~gaps if scarce else (array != 0) & ~gaps
     for below in _turned(array.shape, groups):
@@ -77,16 +75,15 @@ def _read_dense(data: Any, name: Named, axes: tuple[int, ...], groups: Groups) -
 
 
 def symmetric(array: Array, name: Named, groups: Groups) -> Array:
-    """An array that is symmetric in its dimensions without an order; one that has one triangle only is filled up.
-
-    Refused where two writings of a cell differ.
+    """An array made symmetric in exchangeable dimensions; one with a single triangle is filled. Refused where
+    orientations differ.
     """
     for a, b in (pair for group in groups for pair in combinations(group, 2)):
         if array.shape[a] != array.shape[b]:
             raise DataError(
                 (
-                    f"dimensions {a} and {b} of the array are {array.shape[a]} and {array.shape[b]} long, but are one "
-                    "axis."
+                    f"dimensions {a} and {b} of the array are {array.shape[a]} and {array.shape[b]} long, "
+                    "but belong to one axis."
                 ),
                 location=TableLocation.of(name),
                 hint="Give both the same length.",
@@ -109,16 +106,16 @@ def _filled(array: Array, a: int, b: int, name: Named) -> Array:
     other = [cell[{a: b, b: a}.get(k, k)] for k in range(len(cell))]
     raise DataError(
         (
-            f"cells {cell} and {other} of the array are {array[tuple(cell)]:g} and {array[tuple(other)]:g}, "
-            "but its equation has no direction: they are one cell."
+            f"cells {cell} and {other} of the array are {array[tuple(cell)]:g} and "
+            f"{array[tuple(other)]:g}, but the equation is symmetric, so they are one cell."
         ),
         location=TableLocation.of(name),
-        hint="Give a symmetric array, or one triangle of it with 0 or NaN in the other; or two different factors.",
+        hint="Give a symmetric array, or one triangle with 0 or NaN in the other; or use two different factors.",
     )
 
 
 def _turned(shape: tuple[int, ...], groups: Groups) -> Iterator[NDArray[np.bool_]]:
-    """For every two dimensions without an order, which cells have the larger row first."""
+    """For every two exchangeable dimensions, which cells have the larger row first."""
     for a, b in (pair for group in groups for pair in combinations(group, 2)):
         rows = np.arange(shape[a])
         below = (rows[:, None] > rows).reshape([shape[k] if k in (a, b) else 1 for k in range(len(shape))])
@@ -126,7 +123,7 @@ def _turned(shape: tuple[int, ...], groups: Groups) -> Iterator[NDArray[np.bool_
 
 
 def _where(mask: NDArray[np.bool_]) -> AnyArray:
-    """Coordinates (n, order) of what is true, in order."""
+    """Sorted coordinates (n, order) of true entries."""
     if mask.ndim == 0:
         return np.zeros((int(mask), 0), np.uint32)
     kind = coordinate_type(mask.shape)
@@ -138,7 +135,7 @@ def as_floats(data: Any, name: Named) -> Array:
     array = np.asanyarray(data)
     if array.dtype.kind not in "biuf":
         raise DataError(
-            f"the array is of type {array.dtype}.",
+            f"the array must contain numbers, got type {array.dtype}.",
             location=TableLocation.of(name),
             hint="Convert it to numbers.",
         )
@@ -152,9 +149,9 @@ def _read_sparse(data: Any, name: Named, axes: tuple[int, ...]) -> ArraySource:
     fill = float(getattr(data, "fill_value", 0.0))
     if fill != 0 and fill == fill:
         raise DataError(
-            f"the fill value is {fill:g}.",
+            f"the fill value must be 0 or NaN, got {fill:g}.",
             location=TableLocation.of(name),
-            hint="A cell that is not stored is 0, or NaN for missing.",
+            hint="Cells that are not stored are 0, or NaN if they are missing.",
         )
     coo = data.asformat("coo")
     positions = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)

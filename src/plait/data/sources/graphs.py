@@ -1,8 +1,8 @@
-"""Graphs of NetworkX as tables of links. By what they can do: NetworkX itself is never imported.
+"""Graphs of NetworkX as tables of links, by duck typing: NetworkX is never imported.
 
-All nodes are entities: one without an edge is observed to have no link. An edge without a direction between nodes of
-one axis is a link both ways; between two axes it leads from the side that the node attribute ``bipartite`` calls 0 to
-the side that it calls 1.
+All nodes are entities: one without an edge is observed to have no link. An undirected edge between nodes of one axis is
+a link in both directions; between two axes it points from the side with node attribute ``bipartite`` 0 to the side with
+1.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     from plait.likelihood import Likelihood
 
 
-SIDE = "bipartite"  # the node attribute by which NetworkX tells the two sides of a graph
-WEIGHT = "weight"  # the edge attribute by which it tells their weights
+SIDE = "bipartite"  # node attribute of NetworkX for the two sides of a graph
+WEIGHT = "weight"  # edge attribute of NetworkX for weights
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A graph as read: for each of its two ends the entities there, and those of every link; values (n,) of the links.
-
-    Ends on one axis share their entities.
+    """A graph as read: the entities at each end, the links, and their values (n,). Ends on one axis
+    share their entities.
     """
 
     entities: tuple["pl.Series", "pl.Series"]
@@ -39,12 +38,12 @@ class Graph:
 
 
 def is_graph(data: Any) -> bool:
-    """Whether this does what a graph of NetworkX does."""
+    """Whether this has the methods of a NetworkX graph."""
     return all(hasattr(data, name) for name in ("adj", "nodes", "edges", "is_directed", "is_multigraph"))
 
 
 def describe_graph(graph: Any) -> str:
-    """What a graph is, for printing."""
+    """Description of a graph, for printing."""
     kind = "directed" if graph.is_directed() else "undirected"
     return f"{kind} graph of {len(graph.nodes):,} nodes, {len(graph.edges):,} edges"
 
@@ -62,30 +61,30 @@ def read_graph(
     duplicates: str,
     likelihood: "Likelihood",
 ) -> Graph:
-    """Read a graph as the relation ``name``.
+    """Read a graph as the relation `name`.
 
-    indices: of the two ends. one_axis: whether these are the same entities. value: the edge attribute of values, by
-    default "weight" where edges have it. duplicates: what parallel edges are. likelihood: which values there can be.
+    `indices`: of the two ends. `one_axis`: whether these are the same entities. `value`: edge attribute of values, by
+    default "weight" where edges have it. `duplicates`: treatment of parallel edges. `likelihood`: for checks of values.
     """
     if len(indices) != 2:
         raise DataError(
-            f"a graph has two ends, but {len(indices)} indices are wanted: {', '.join(indices)}.",
+            f"a graph has two indices, but the relation has {len(indices)}: {', '.join(indices)}.",
             location=TableLocation.of(name),
-            hint="Give a table with a column for each index.",
+            hint="Give a table with one column per index.",
         )
     nodes = list(graph.nodes)
     if len(nodes) < 2:
         raise DataError(
             f"the graph has {'one node' if nodes else 'no nodes'}.",
             location=TableLocation.of(name),
-            hint="A link is between two; add all nodes.",
+            hint="Add at least two nodes.",
         )
     names, ends = _names(nodes, name), _ends(graph, nodes)
     values = _values(graph, name, value, likelihood)
     sides = np.zeros(len(nodes), np.int64) if one_axis else _sides(graph, nodes, name, indices)
     if not one_axis:
         _refuse_inside(ends, sides, nodes, name)
-    if not graph.is_directed() or not one_axis:  # either way round it is the same edge
+    if not graph.is_directed() or not one_axis:  # both directions are the same edge
         ends = _turned(ends, ends[:, 0] > ends[:, 1] if one_axis else sides[ends[:, 0]] == 1)
     ends, values = _once(ends, values, nodes, name, duplicates)
     if one_axis and not graph.is_directed():
@@ -103,7 +102,7 @@ def _names(nodes: list[Any], name: str) -> "pl.Series":
         kinds = {type(node).__name__: node for node in reversed(nodes)}
         some = ", ".join(f"{kind} ({node!r})" for kind, node in sorted(kinds.items()))
         raise DataError(
-            f"the nodes are {some}.",
+            f"the nodes have different types: {some}.",
             location=TableLocation.of(name),
             hint=(
                 "Nodes are all integers, all strings, or all dates or times: networkx.relabel_nodes(graph, "
@@ -113,14 +112,14 @@ def _names(nodes: list[Any], name: str) -> "pl.Series":
 
 
 def _ends(graph: Any, nodes: list[Any]) -> Rows:
-    """The places of both ends of all edges among the nodes, (edges, 2)."""
+    """Positions of both ends of all edges among the nodes, (n_edges, 2)."""
     place = {node: k for k, node in enumerate(nodes)}
     flat = (place[end] for edge in graph.edges() for end in edge[:2])
     return np.fromiter(flat, np.int64, 2 * len(graph.edges)).reshape(-1, 2)
 
 
 def _values(graph: Any, name: str, value: str | None, likelihood: "Likelihood") -> Array:
-    """The values of all edges: of an attribute, or 1."""
+    """Values of all edges: of an attribute, or 1."""
     attribute = WEIGHT if value is None else value
     edges = list(graph.edges(data=attribute))
     without = sum(number is None for *_, number in edges)
@@ -135,12 +134,13 @@ def _values(graph: Any, name: str, value: str | None, likelihood: "Likelihood") 
                     "edges have."
                 ),
                 location=TableLocation.of(name),
-                hint="Give it to all edges, or name another attribute with `value`.",
+                hint="Give it to all edges, or choose another attribute with `value`.",
             )
         values[k] = _value(number, attribute, TableLocation(name), _edge(first, second))
         if likelihood.bad(values[k : k + 1])[0]:
             raise DataError(
-                f"edge {_edge(first, second)} has {attribute} {number}, but the likelihood is {likelihood}.",
+                f"edge {_edge(first, second)} has {attribute} {number}, which is not valid for the "
+                f"likelihood {likelihood}.",
                 location=TableLocation.of(name),
                 hint=(
                     f"{likelihood.wanted}. {likelihood.hint} networkx.set_edge_attributes(graph, 1, {attribute!r}) "
@@ -151,7 +151,7 @@ def _values(graph: Any, name: str, value: str | None, likelihood: "Likelihood") 
 
 
 def _value(number: Any, attribute: str, where: TableLocation, edge: str) -> float:
-    """The value of one edge, over 0."""
+    """Positive value of one edge."""
     if not isinstance(number, (int, float, np.integer, np.floating, np.bool_)):
         raise DataError(
             f"edge {edge} has {attribute} {number!r}, which is {type(number).__name__}.",
@@ -165,10 +165,10 @@ def _value(number: Any, attribute: str, where: TableLocation, edge: str) -> floa
             f"edge {edge} has {attribute} {number}.",
             location=where,
             actual=float(number),
-            expected="a finite value over 0",
+            expected="a finite value greater than 0",
             hint=(
-                "An edge is a link, of a finite value over 0; remove it, or give a table, where a row of 0 "
-                "is an observed 0."
+                "The value of an edge is finite and greater than 0. Remove the edge, or give a table, where "
+                "a row with 0 is an observed zero."
             ),
         )
     return float(number)
@@ -206,7 +206,7 @@ def _refuse_inside(ends: Rows, sides: Rows, nodes: list[Any], name: str) -> None
         raise DataError(
             f"edge {_edge(nodes[first], nodes[second])} joins two nodes whose attribute {SIDE!r} is {sides[first]}.",
             location=TableLocation.of(name),
-            hint="An edge leads from one side to the other; remove it, or mend the attribute.",
+            hint="An edge must join the two sides; remove it, or correct the attribute.",
         )
 
 
@@ -215,7 +215,7 @@ def _turned(ends: Rows, which: NDArray[np.bool_]) -> Rows:
 
 
 def _once(ends: Rows, values: Array, nodes: list[Any], name: str, duplicates: str) -> tuple[Rows, Array]:
-    """Every pair of ends once; parallel edges added up, smallest first, for their order must not matter."""
+    """Distinct pairs of ends; parallel edges are summed, smallest first, so their order does not matter."""
     order = np.lexsort((values, ends[:, 1], ends[:, 0]))
     ends, values = ends[order], values[order]
     new = np.ones(len(ends), bool)
@@ -227,7 +227,7 @@ def _once(ends: Rows, values: Array, nodes: list[Any], name: str, duplicates: st
         raise DataError(
             f"there are several edges {_edge(nodes[first], nodes[second])}.",
             location=TableLocation.of(name),
-            hint=f"Remove all but one, or add them up with {SUM}.",
+            hint=f"Remove all but one, or sum them with {SUM}.",
         )
     return ends[new], np.add.reduceat(values, np.flatnonzero(new))
 

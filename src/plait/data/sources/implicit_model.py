@@ -1,7 +1,8 @@
-"""Relations without a model: what their indices are, and a model that says no more than that."""
+"""Indices of relations without a model, and a model that only declares them."""
 
 from collections.abc import Mapping, Sequence
 
+from plait.data.sources.coercion import is_rows
 from plait.data.sources.graphs import is_graph
 from plait.data.sources.relation import Relation
 from plait.data.sources.tables import column_names, frame_of, is_table
@@ -10,13 +11,14 @@ from plait.model.model import RESERVED, Model
 
 
 def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
-    """The indices of a relation: as it says itself, or by the columns of its table."""
+    """Indices of a relation: its own, or the columns of its table."""
     if relation.indices is not None:
         return tuple(relation.indices)
     if not is_table(relation.data):
         parts = "ends of a graph" if is_graph(relation.data) else "dimensions of an array"
+        parts = "entries of a row" if is_rows(relation.data) else parts
         raise DataError(
-            f"the {parts} have no names.",
+            f"the names of the {parts} are unknown.",
             location=TableLocation.of(name),
             hint='Give `model`, or `indices=("user", "place")`.',
         )
@@ -31,21 +33,21 @@ def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
             raise DataError(
                 f"column {quoted(index)} cannot be the name of an index.",
                 location=TableLocation.of(name),
-                hint=f"Say what it is: `columns={{'user': {index!r}}}`, `value={index!r}` or `weight={index!r}`.",
+                hint=f"Use it with `columns={{'user': {index!r}}}`, `value={index!r}` or `weight={index!r}`.",
             )
     return indices
 
 
 def refuse_perhaps_values(name: str, relation: Relation, indices: Sequence[str]) -> None:
-    """Refuse a column of numbers of which nobody said what it is, where it may be the values of cells of the others.
+    """Refuse an undeclared column of numbers that may be the values of cells.
 
-    indices: those that were read from the columns. Without one of two, no pair would be left.
+    `indices`: those read from the columns. With one of two removed, no pair would be left.
     """
     said = {relation.weight_column, *(relation.columns or {}).values()}
     told = relation.indices is not None or relation.value is not None or len(indices) < 3
     if told or "value" in {*column_names(relation.data, name)} - said:
         return
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     frame = frame_of(relation.data, name)
     numbers = [column for column, dtype in frame.schema.items() if dtype.is_numeric() or dtype == nw.Boolean]
@@ -54,16 +56,16 @@ def refuse_perhaps_values(name: str, relation: Relation, indices: Sequence[str])
         if not frame.select(others).is_duplicated().any():
             raise DataError(
                 (
-                    f"column {quoted(column)} holds numbers, which may be values of cells or names of an index: "
-                    f"{', '.join(map(quoted, others))} alone tell all rows apart."
+                    f"column {quoted(column)} contains numbers, which can be values or names of entities: "
+                    f"the rows are already unique by {', '.join(map(quoted, others))}."
                 ),
                 location=TableLocation.of(name),
-                hint=f"Say which: `value={column!r}`, or `indices={(*indices,)!r}`.",
+                hint=f"Choose with `value={column!r}`, or `indices={(*indices,)!r}`.",
             )
 
 
 def plain_model(indices: Mapping[str, Sequence[str]], axes: Mapping[str, str]) -> Model:
-    """A model that says which relations there are, over which indices, and which of these share an axis."""
+    """A model with these relations, indices and axes."""
     taken = {*indices, *axes}
     factor = "F"
     while any(name.startswith(factor) for name in map(str, taken)):
@@ -72,7 +74,7 @@ def plain_model(indices: Mapping[str, Sequence[str]], axes: Mapping[str, str]) -
         if not isinstance(name, str) or not name.isidentifier():
             raise DataError(
                 f"{quoted(name)} cannot be the name of a relation.",
-                hint="A name is letters, digits and _.",
+                hint="A name consists of letters, digits and _.",
             )
     lines = [f"{name}[{', '.join(i)}] = {factor}{k}[{', '.join(i)}]" for k, (name, i) in enumerate(indices.items())]
     first: dict[str, str] = {}

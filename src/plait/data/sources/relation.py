@@ -1,4 +1,4 @@
-"""Relation and Exposure: what a user says about data, and reading those data. Binding to a model is bind.py's."""
+"""`Relation` and `Exposure`: data with options, and how they are read. `binding` ties them to a model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -8,6 +8,7 @@ import numpy as np
 
 from plait.data.observation.symmetry import Groups
 from plait.data.sources.arrays import ArraySource, is_array, is_sparse, read_array
+from plait.data.sources.coercion import as_table, check_rows, is_rows, named_table
 from plait.data.sources.graphs import describe_graph, is_graph, read_graph
 from plait.data.sources.tables import TableSource, column_names, is_table, read_missing, read_table
 from plait.errors import (
@@ -32,43 +33,83 @@ if TYPE_CHECKING:
 
 Source = TableSource | ArraySource
 
-AUTO = "auto"  # a weight that a fit finds
+AUTO = "auto"  # a weight chosen by the fit
 
 KINDS = "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO."
-OR_GRAPH = " A graph of NetworkX will do, too."
+MORE_KINDS = " A dict of columns, a list of tuples, a path or a graph of NetworkX is also possible."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Relation:
-    """Data of a relation, and what is known about cells that they do not list.
+    """Data of one relation, and how to interpret cells that they do not list.
 
-    data        a table with a column for each index and perhaps one of values; an array, NaN = missing; or a graph of
-                NetworkX, all of whose nodes are entities that are observed here
-    indices     the indices in the order of the array's dimensions, or of an edge's ends, where it is not the order of
-                the equation
-    columns     index -> column of the table, where the names differ
-    value       the column of values; by default "value" if there is one, else every row is a link of 1. Of a graph the
-                edge attribute, by default "weight"
-    observed    "all": a cell not listed is an observed 0; "listed": it is missing; a number w: zeros weigh w
-    missing     a table or several over any of the indices: cells, pairs or whole slices that are not observed; pairs
-                and slices are a rule, so that `top` does not propose links there
-    unseen      "missing": an entity that no (unhidden) row mentions is missing here; "zero": it is zeros
-    likelihood  "poisson" counts, "bernoulli" links 0 and 1, "negbin" counts with a heavy tail, "tweedie" money and
-                durations; or an object of `plait.likelihood`, with given parameters or of one's own
-    weight      of the whole relation; a column with the weight of each listed cell; or "auto" (never a column): a fit
-                finds the one with which links put aside from the first relation without it are predicted best
-    duplicates  of a cell, or of parallel edges: "error" or "sum"
-    hidden      like missing, but put aside rather than impossible, such as by `plait.train_test_split`: `top` may
-                propose it
-    self_links  of two indices on one axis (`friend: user`), where there are no others: "missing" hides all self-links,
-                "observed" has them count like other cells; "auto" does if a self-link is among the links, and else
-                hides those that are not listed. Between two indices of a factor that stands twice, no self-link is
-                ever observed, and those that are listed are dropped
-    ignore_columns  columns of the table that are not part of the relation
-    strip       whether blanks at both ends of names are not part of them, in missing and hidden too: " cafe" is "cafe"
+    Parameters
+    ----------
+    data : table, dict of columns, list of tuples, path, array or networkx.Graph
+        A table with one column per index and, optionally, one of values; an array, in which
+        NaN is missing; or a graph, whose nodes are all observed. A dict of columns, a list of
+        tuples (the indices in order and, optionally, a value), a tuple of NumPy arrays as
+        ``np.nonzero`` returns and the path of a file are read as tables.
+    indices : sequence of str, default None
+        Index of each dimension of an array, or of each end of an edge. The default is the
+        order of the equation.
+    columns : dict of str to str, default None
+        Column of each index, where the names differ.
+    value : str, default None
+        Column of values, or edge attribute of a graph. The default is ``"value"`` (graph:
+        ``"weight"``) if it exists; otherwise every row is a link with value 1.
+    observed : float or one of "all", "listed", default "all"
+        ``"all"``: a cell that is not listed is an observed 0. ``"listed"``: it is missing.
+        A number from 0 to 1: it is an observed 0 with this weight.
+    missing : table or list of tables, default None
+        Cells, pairs or whole slices that are not observed. The columns are some of the
+        indices. `Fit.top` does not propose links in missing pairs and slices.
+    unseen : one of "missing", "zero", default "missing"
+        Cells of an entity that occurs only in other relations.
+    likelihood : str or dict or plait.likelihood.Likelihood, default "poisson"
+        ``"poisson"``: counts. ``"bernoulli"``: links 0 and 1. ``"negbin"``: counts with a
+        heavy tail. ``"tweedie"``: amounts such as money or durations.
+    weight : float or str, default 1.0
+        Weight of the whole relation, or a column with the weight of each listed cell.
+        ``"auto"`` chooses the weight that best predicts held-out links of the first relation
+        with a given weight.
+    duplicates : one of "error", "sum", default "error"
+        What to do with a cell that is listed twice, and with parallel edges.
+    hidden : table or list of tables, default None
+        Held-out cells, such as the test table of `plait.train_test_split`; its values are
+        not read. They are not observed, and `Fit.top` may propose them.
+    self_links : one of "auto", "missing", "observed", default "auto"
+        Cells of an entity with itself, for two indices with the same entities. ``"auto"``
+        observes them if the data contain a self-link; otherwise they are missing. See Notes.
+    ignore_columns : sequence of str, default None
+        Columns of the table that are not part of the relation.
+    strip : bool, default False
+        Whether to remove blanks at both ends of names.
 
-    Where exchanging two indices leaves the equation as it is (`U[user, r] U[friend, r]`), a pair is one cell, whichever
-    way it is written, listed once or both ways; `duplicates` is for pairs with two different values.
+    Raises
+    ------
+    plait.errors.DataError
+        If the data cannot be read, or an option is wrong or does not apply to them.
+
+    Notes
+    -----
+    In an undirected relation, ``friends[a, b] = U[a, r] U[b, r]``, a pair is one cell. It may
+    be listed once or in both orders; ``duplicates`` applies to pairs with two different
+    values. Self-links of such a relation are never observed.
+
+    With further indices, self-links are observed unless ``missing`` lists them. ``"observed"``
+    makes all of them candidates of `Fit.top` and `plait.evaluate`, ``"auto"`` those of slices
+    with a self-link or with fewer than 20 links.
+
+    Guide: <https://tensorplait.github.io/tensorplait/missing.html>.
+
+    Examples
+    --------
+    >>> links = visits.select("user", "place")
+    >>> relation = plait.Relation(links, likelihood="bernoulli", observed=0.5)
+    >>> fit = plait.fit(model, {"visits": relation}, **quick)
+    >>> fit.likelihood["visits"] == "bernoulli"
+    True
     """
 
     data: Any
@@ -85,23 +126,25 @@ class Relation:
     self_links: Literal["auto", "missing", "observed"] = "auto"
     ignore_columns: Sequence[str] | None = None
     strip: bool = False
-    # Not the user's: a table is looked at once to tell it from an array.
+    # Internal: whether the data are a table, cached.
     _tabular: bool = field(init=False, repr=False, default=False)
-    # Nor this: by index the entities that are observed here whether or not a row mentions them.
+    # Internal: entities by index that are observed here even without a row.
     _entities: Mapping[str, "pl.Series"] = field(repr=False, default_factory=dict)
-    # Nor this: whose table the user gave, where another was made of it since.
+    # Internal: library of the user's table, where another was made from it.
     _kind: str | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Relation):
-            raise DataError("plait.Relation of a plait.Relation.", hint="Give the data themselves.")
+            raise DataError("`data` must be a table or an array, got a plait.Relation.", hint="Give the table itself.")
+        object.__setattr__(self, "data", as_table(self.data))
         tabular = not is_array(self.data) and is_table(self.data)
         object.__setattr__(self, "_tabular", tabular)
-        if not tabular and not is_array(self.data) and not is_graph(self.data):
+        if not tabular and not is_array(self.data) and not is_graph(self.data) and not is_rows(self.data):
             raise DataError(
-                f"a relation cannot be read from {type(self.data).__name__}.",
-                hint=f"{KINDS}{OR_GRAPH}",
+                f"the data of a relation cannot be {type(self.data).__name__}.",
+                hint=f"{KINDS}{MORE_KINDS}",
             )
+        check_rows(self.data)
         for option, known in CHOICES.items():
             _check_choice(option, getattr(self, option), known)
         object.__setattr__(self, "likelihood", _likelihood(self.likelihood))
@@ -127,9 +170,9 @@ class Relation:
         return tables_of(self.hidden)
 
     def tabled(self, model: "Model", name: str) -> "Relation":
-        """The relation of that name in a model: of a table where it was that of a graph, any other as it is."""
+        """The relation of that name in a model, of a table where it was that of a graph or of rows."""
         if not is_graph(self.data):
-            return self
+            return self.with_names(name, model.equation(name).indices)
         import polars as pl
 
         refuse_in_fork(f"{name}, a graph")
@@ -151,6 +194,19 @@ class Relation:
             value += "_"
         table = pl.DataFrame({**named, value: graph.values})
         return replace(self, data=table, value=value, _entities=dict(zip(own, graph.entities)))
+
+    def with_names(self, name: Named, indices: Sequence[str]) -> "Relation":
+        """The relation of a table, where its data were rows or coordinates without names of columns."""
+        if self._tabular:
+            return self
+        if is_rows(self.data):
+            self.check_indices(name, indices)
+        found = named_table(self.data, self.indices or indices, name)
+        if found is None:
+            return self
+        table, value = found
+        named = {index: (self.columns or {}).get(index, index) for index in self.indices or indices}
+        return replace(self, data=table.rename(named), value=value)
 
     def read(self, name: Named, indices: Sequence[str], groups: Groups = ()) -> Source:
         """Read the data, no graph; name of the relation for errors, indices as in its equation.
@@ -185,27 +241,27 @@ class Relation:
         numbers = [None if len(tables) == 1 else k for k in range(len(tables))]
         places = [TableLocation(TableLocation.of(name).name, part=option, number=k) for k in numbers]
         columns = self.columns or {}
-        return [(p, read_missing(table, p, indices, columns, self.strip)) for p, table in zip(places, tables)]
+        values = ("value", self.value) if option == "hidden" else ()  # those of the test of a split
+        return [(p, read_missing(table, p, indices, columns, self.strip, values)) for p, table in zip(places, tables)]
 
     def check_indices(self, name: Named, indices: Sequence[str]) -> None:
         """Refuse what is said of indices that the equation does not have."""
         if self.indices is not None and sorted(self.indices) != sorted(indices):
             raise DataError(
-                f"the indices are said to be {', '.join(self.indices)}, but its equation has {', '.join(indices)}.",
+                f"`indices` are {', '.join(self.indices)}, but the equation has {', '.join(indices)}.",
                 location=TableLocation.of(name),
-                hint="Name the same indices, in the order of the array's dimensions.",
+                hint="Give the indices of the equation, in the order of the array's dimensions.",
             )
         for index in self.columns or {}:
             if index not in indices:
                 raise DataError(
-                    f"`columns` names {quoted(index)}, which is no index of it.",
+                    f"`columns`: {quoted(index)} is not an index of the relation.",
                     location=TableLocation.of(name),
-                    hint=f"{suggestion(index, indices)}It has {', '.join(indices)}.",
+                    hint=f"{suggestion(index, indices)}The indices are {', '.join(indices)}.",
                 )
 
     def __dir__(self) -> list[str]:
-        options = {one.name for one in fields(self)}
-        return [name for name in super().__dir__() if name.startswith("_") or name in options]
+        return [option.name for option in fields(self) if not option.name.startswith("_")]
 
     def __repr__(self) -> str:
         return str(self)
@@ -237,7 +293,7 @@ class Relation:
         if self.ignore_columns:
             found.append(("ignore_columns", ", ".join(map(quoted, self.ignore_columns))))
         if self.strip:
-            found.append(("strip", "blanks at the ends of names are not part of them"))
+            found.append(("strip", "blanks at the ends of names are removed"))
         return found
 
     def _repr_html_(self) -> str:
@@ -253,9 +309,33 @@ Relation.__init__ = refusing_unknown("plait.Relation", OF_RELATION)(Relation.__i
 
 @dataclass(frozen=True, eq=False)
 class Exposure:
-    """A given factor over visible indices: a table with index columns and perhaps ``value``, or an array.
+    """Given factor over visible indices, such as an observation time per cell.
 
-    ``default`` is for the cells that a table does not list; without one it must list all.
+    Parameters
+    ----------
+    table : table or array
+        A table with one column per index and, optionally, one of values; or an array.
+    default : float, default None
+        Value of the cells that a table does not list. Without it a table must list all.
+    columns : dict of str to str, default None
+        Column of each index, where the names differ.
+    value : str, default None
+        Column of values. The default is ``"value"`` if it exists; otherwise every row is 1.
+
+    Raises
+    ------
+    plait.errors.DataError
+        If the table cannot be read or ``default`` does not apply.
+
+    Examples
+    --------
+    >>> users = ["ann", "bob", "cem", "dee", "eva"]
+    >>> days = pl.DataFrame({"user": users, "value": [9, 7, 8, 5, 6]})
+    >>> model = "visits[user, place] = E[user] U[user, r] P[place, r]"
+    >>> given = {"E": plait.Exposure(days)}
+    >>> fit = plait.fit(model, {"visits": visits}, fixed=given, **quick)
+    >>> sorted(fit.factors)
+    ['P', 'U']
     """
 
     table: Any
@@ -266,16 +346,16 @@ class Exposure:
     def __post_init__(self) -> None:
         if self.default is not None and not _is_weight(self.default):
             raise DataError(
-                f"`default` is {self.default!r}.",
-                hint=f"An exposure is 0, or from {MIN_NUMBER:g} to {MAX_NUMBER:g}.",
+                f"`default` must be 0 or between {MIN_NUMBER:g} and {MAX_NUMBER:g}, got {self.default!r}.",
+                hint="Use another unit if necessary.",
             )
         if is_array(self.table) and not is_sparse(self.table) and self.default is not None:
             raise DataError(
-                "an array has every cell, so `default` says nothing.",
-                hint="Leave it out.",
+                "`default` is for tables: an array contains every cell.",
+                hint="Remove it.",
             )
         if not is_array(self.table) and not is_table(self.table):
-            raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.", hint=KINDS)
+            raise DataError(f"an exposure must be a table or an array, got {type(self.table).__name__}.", hint=KINDS)
 
 
 def as_relation(name: str, data: Any) -> Relation:
@@ -302,32 +382,32 @@ CHOICES = {
 }
 
 UNSEEN_WORDS = {
-    "missing": "missing: an entity that occurs only elsewhere is missing here",
-    "zero": "zero: an entity that occurs only elsewhere is zeros here",
+    "missing": "missing: entities without links in this relation are missing",
+    "zero": "zero: entities without links in this relation are zeros",
 }
 
 
 def observed_words(observed: str | float) -> str:
-    """What ``observed`` means, for printing."""
+    """Meaning of `observed`, for printing."""
     if observed == "all":
-        return "all: a cell that is not listed is an observed 0"
+        return "all: cells that are not listed are zeros"
     if observed == "listed":
-        return "listed: a cell that is not listed is missing"
-    return f"zeros weigh {observed:g}, links 1"
+        return "listed: cells that are not listed are missing"
+    return f"zeros have weight {observed:g}, links 1"
 
 
 def _check_choice(option: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
         choices = " or ".join(map(repr, known))
         raise DataError(
-            f"`{option}` is {value!r}.",
+            f"`{option}` must be {choices}, got {value!r}.",
             actual=value,
-            hint=f"{suggestion(value, known)}It is {choices}.",
+            hint=suggestion(value, known).strip() or "Choose one of these.",
         )
 
 
 def _likelihood(given: object) -> "Likelihood":
-    from plait.likelihood import as_likelihood  # with its compiler, which importing the data layer does without
+    from plait.likelihood import as_likelihood  # imports numba, which the data layer avoids
 
     try:
         return as_likelihood(given)
@@ -340,21 +420,21 @@ def _check_observed(observed: object) -> None:
         if observed not in ("all", "listed"):
             near = suggestion(observed, ("all", "listed"))
             raise DataError(
-                f"`observed` is {observed!r}.",
-                hint=f"{near}It is 'all', 'listed' or the weight of zeros, 0 to 1.",
+                f"`observed` must be 'all', 'listed' or a number from 0 to 1, got {observed!r}.",
+                hint=f"{near}A number is the weight of zeros.",
             )
     elif not _is_weight(observed) or float(observed) > 1:  # type: ignore[arg-type]
         raise DataError(
-            f"`observed` is {observed!r}.",
-            hint="As a number it is the weight of zeros, from 0 to 1.",
+            f"`observed` must be 'all', 'listed' or a number from 0 to 1, got {observed!r}.",
+            hint="A number is the weight of zeros.",
         )
 
 
 def _check_weight(weight: object) -> None:
     if not isinstance(weight, str) and not _is_weight(weight):
         raise DataError(
-            f"`weight` is {weight!r}.",
-            hint=f'It is 0, or from {MIN_NUMBER:g} to {MAX_NUMBER:g}; a column of such numbers; or "auto".',
+            f'`weight` must be a number of at least 0, a column or "auto", got {weight!r}.',
+            hint=f"A number is 0 or between {MIN_NUMBER:g} and {MAX_NUMBER:g}.",
         )
 
 
@@ -365,56 +445,56 @@ def _is_weight(value: object) -> bool:
 
 
 def _check_names(relation: Relation) -> None:
-    """Refuse a lone string where names or a mapping are wanted."""
+    """Refuse a string where names or a mapping are expected."""
     if isinstance(relation.indices, str):
         raise DataError(
-            f"`indices` is {relation.indices!r}.",
+            f"`indices` must be a tuple of names, got {relation.indices!r}.",
             actual=relation.indices,
-            hint=f"Give a tuple of names: ({relation.indices!r},).",
+            hint=f"Write ({relation.indices!r},).",
         )
     if isinstance(relation.ignore_columns, str):
         raise DataError(
-            f"`ignore_columns` is {relation.ignore_columns!r}.",
+            f"`ignore_columns` must be a list of columns, got {relation.ignore_columns!r}.",
             actual=relation.ignore_columns,
-            hint=f"Give a list of columns: [{relation.ignore_columns!r}].",
+            hint=f"Write [{relation.ignore_columns!r}].",
         )
     if not isinstance(relation.strip, bool):
         raise DataError(
-            f"`strip` is {relation.strip!r}.",
+            f"`strip` must be True or False, got {relation.strip!r}.",
             actual=relation.strip,
-            hint="It is True or False.",
+            hint="Use True to remove blanks at both ends of names.",
         )
     if relation.columns is not None and not isinstance(relation.columns, Mapping):
         raise DataError(
-            f"`columns` is {relation.columns!r}.",
-            hint="Give a dict, index -> column: {'user': 'id'}.",
+            f"`columns` must be a dict from index to column, got {relation.columns!r}.",
+            hint="Example: {'user': 'id'}.",
         )
     for option, tables in {"missing": relation.missing_tables, "hidden": relation.hidden_tables}.items():
         for table in tables:
             if not is_table(table):
                 raise DataError(
-                    f"`{option}` holds {type(table).__name__}.",
-                    hint="Give a table whose columns are some of the indices, or a list of such tables.",
+                    f"`{option}` must contain tables, got {type(table).__name__}.",
+                    hint="Give a table with one or more of the indices as columns, or a list of such tables.",
                 )
 
 
 def _check_options_of_columns(relation: Relation) -> None:
-    """An option about columns would silently do nothing for an array, or a graph."""
+    """Refuse options about columns for an array or a graph, where they would do nothing."""
     options = {
         "columns": relation.columns, "value": relation.value, "weight": relation.weight_column,
         "ignore_columns": relation.ignore_columns, "strip": relation.strip or None,
     }  # fmt: skip
-    kind = "an array"
+    kind = "a list of rows" if is_rows(relation.data) else "an array"
     if is_graph(relation.data):
         kind = "a graph"
-        del options["value"]  # an attribute of its edges
+        del options["value"]  # an edge attribute
     for option, value in options.items():
-        named = relation.missing_tables or relation.hidden_tables  # whose columns they are
+        named = relation.missing_tables or relation.hidden_tables  # they have columns
         if value is not None and not (option == "columns" and named):
             raise DataError(
                 f"`{option}` is {value!r}, but {kind} has no columns.",
                 actual=value,
-                hint="Give a table, or omit it.",
+                hint="Give a table, or remove the option.",
             )
 
 
@@ -424,6 +504,8 @@ def _described(data: Any, tabular: bool) -> str:
         return f"table of {rows}columns {', '.join(map(quoted, column_names(data)))}"
     if is_graph(data):
         return describe_graph(data)
+    if is_rows(data):
+        return f"{len(data):,} rows" if isinstance(data, list) else f"{len(data)} columns"
     if np.shape(data) == ():
         return "one number"
     shape = " × ".join(map(str, np.shape(data)))

@@ -1,6 +1,6 @@
-"""Tables as users have them -> columns of labels and numbers, with errors that name table, column and row."""
+"""Tables of any library as columns of labels and numbers, with errors that name table, column and row."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -14,34 +14,31 @@ from plait.errors import DataError, Location, Named, TableLocation, quoted, sugg
 from plait.forked import refuse_in_fork
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
     import polars as pl
-    from narwhals.typing import IntoDataFrame
+    from narwhals.stable.v2.typing import IntoDataFrame
 
 
 class Scanned(Protocol):
-    """A table in files or behind a query. stays: whether it is cheap to read twice, and the same both times."""
+    """A table in files or behind a query."""
 
     is_scan: ClassVar[bool]
 
     @property
-    def columns(self) -> Sequence[str]:
-        """The names of its columns."""
-        ...
+    def columns(self) -> Sequence[str]: ...
 
     @property
     def stays(self) -> bool:
-        """Whether it is cheap to read twice, and the same both times."""
+        """Whether a second read is cheap and gives the same rows."""
         ...
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
-        """Some columns in order, about so many rows at a time; None: all that came before is void, as a column turned
-        out to hold something else, and it begins again."""
+        """Columns in batches of about `rows` rows; None where reading starts again because a column has
+        another type.
+        """
         ...
 
-    def read(self) -> "pl.DataFrame":
-        """The whole table."""
-        ...
+    def read(self) -> "pl.DataFrame": ...
 
     def located(self, place: TableLocation) -> Location:
         """A place of the table in its files."""
@@ -49,20 +46,19 @@ class Scanned(Protocol):
 
 
 def is_scan(data: Any) -> TypeGuard[Scanned]:
-    """Whether this is such a table."""
     return getattr(type(data), "is_scan", False) is True
 
 
 POLARS = "polars"
-KINDS = (POLARS, "pandas", "pyarrow", "modin.pandas", "cudf")  # of tables that answers can be given as
+KINDS = (POLARS, "pandas", "pyarrow", "modin.pandas", "cudf")  # libraries of tables in which answers are returned
 
 
 @dataclass(frozen=True, eq=False)
 class TableSource:
-    """A table as read: labels (n,) by index, values (n,), weights (n,) or None where there is no such column.
+    """A table as read: labels (n,) by index, values (n,), weights (n,) or None.
 
-    numbers: what values are made of, in whatever type it has; one that is made for many rows takes more memory than it.
-    entities: by index those that are observed, whether or not a row mentions them. kind: whose table it was.
+    `numbers`: the column of values in its own dtype, which takes less memory. `entities`: by index those observed even
+    without a row. `kind`: library of the table.
     """
 
     name: str
@@ -79,29 +75,24 @@ class TableSource:
 
     @cached_property
     def values(self) -> Array:
-        """The values of all rows, (n,)."""
         return self.values_in(slice(None))
 
     def values_in(self, rows: slice) -> Array:
-        """The values of some rows."""
+        """Values of some rows."""
         some = self.numbers[rows]
         return some if isinstance(some, np.ndarray) else as_doubles(some)
 
 
 def is_table(data: Any) -> bool:
     """Whether narwhals reads this as a dataframe."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
-    return (
-        is_scan(data)
-        or isinstance(data, (nw.DataFrame, nw.LazyFrame))
-        or isinstance(_native(data, f"the {type(data).__name__}"), (nw.DataFrame, nw.LazyFrame))
-    )
+    return is_scan(data) or isinstance(_native(data, f"the {type(data).__name__}"), (nw.DataFrame, nw.LazyFrame))
 
 
 def frame_of(data: Any, name: Named) -> "nw.DataFrame[Any]":
     """The table as a narwhals frame; a lazy one is collected."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     refuse_in_fork(f"{TableLocation.of(name).name}, a table")
     frame = _native(data.read() if is_scan(data) else data, name)
@@ -109,16 +100,28 @@ def frame_of(data: Any, name: Named) -> "nw.DataFrame[Any]":
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
         raise DataError(
-            f"wanted a table, got {type(data).__name__}.",
+            f"expected a table, got {type(data).__name__}.",
             location=TableLocation.of(name),
             hint="Give a pandas, polars or pyarrow table.",
         )
     return frame
 
 
+def kind_of(data: Any, default: str = POLARS) -> str:
+    """Library of a user's table, one of KINDS; the default for other data."""
+    import narwhals.stable.v2 as nw
+
+    if is_scan(data) or not is_table(data):
+        return default
+    kind = nw.get_native_namespace(_native(data, "table")).__name__
+    return kind if kind in KINDS else default
+
+
 def as_kind(table: "pl.DataFrame", kind: str) -> "IntoDataFrame":
-    """The table as one of another library, where that is here; kind: one of KINDS."""
-    import narwhals as nw
+    """The table in another library, one of KINDS; polars where that is not installed. All tables of answers pass
+    through here.
+    """
+    import narwhals.stable.v2 as nw
     import polars as pl
 
     if kind not in KINDS or kind == POLARS:
@@ -131,7 +134,7 @@ def as_kind(table: "pl.DataFrame", kind: str) -> "IntoDataFrame":
         return cast("IntoDataFrame", table.to_arrow())
 
     def values(column: pl.Series) -> Any:
-        # What NumPy has no type for, and times with a zone, go over one by one.
+        # Types that NumPy lacks, and times with a zone, are converted one by one.
         plain = column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Duration)
         zoned = isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None
         moments = isinstance(column.dtype, pl.Datetime) and not zoned
@@ -142,17 +145,17 @@ def as_kind(table: "pl.DataFrame", kind: str) -> "IntoDataFrame":
 
 
 def _native(data: Any, name: Named) -> Any:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     try:
         return nw.from_native(data, pass_through=True)
-    except nw.exceptions.NarwhalsError as error:  # pandas allows two columns of one name
+    except nw.exceptions.NarwhalsError as error:  # pandas allows duplicate column names
         raise DataError(f"the table cannot be read: {error}", location=TableLocation.of(name)) from error
 
 
 def column_names(data: Any, name: Named = "table") -> list[Any]:
-    """The names of the columns of a table; a lazy one is not collected."""
-    import narwhals as nw
+    """Column names of a table; a lazy one is not collected."""
+    import narwhals.stable.v2 as nw
 
     if is_scan(data):
         return list(data.columns)
@@ -171,14 +174,11 @@ def read_table(
     ignore: Sequence[str] = (),
     strip: bool = False,
 ) -> TableSource:
-    """Read index, value and weight columns; without a value column every row is a 1. spec: the class a hint names.
+    """Read index, value and weight columns; without a value column every row is a 1. `spec`: class named in hints.
 
-    ignore: columns that are not part of it. strip: whether blanks at the ends of names are not.
+    `ignore`: columns to leave out. `strip`: whether blanks around names are removed.
     """
-    import narwhals as nw
-
     frame = frame_of(data, name)
-    kind = nw.get_native_namespace(frame).__name__
     named, value = used_columns(frame.columns, name, indices, columns, value, weight, spec, ignore)
     labels = {index: _names(frame, column, name, strip) for index, column in named.items()}
     place = TableLocation.of(name)
@@ -194,7 +194,7 @@ def read_table(
         value or "value",
         weight or "weight",
         spec,
-        kind=kind if kind in KINDS else POLARS,
+        kind=kind_of(frame),
     )
 
 
@@ -208,7 +208,7 @@ def used_columns(
     spec: str,
     ignore: Sequence[str],
 ) -> tuple[dict[str, str], str | None]:
-    """Of the columns that are there: index -> column, and that of values if there is one. No other may be left."""
+    """Index → column, and the column of values if any; refuses surplus columns."""
     named = {index: columns.get(index, index) for index in indices}
     check_ignored(there, ignore, [*named.values(), value, weight], name)
     left = [column for column in there if column not in ignore]
@@ -224,7 +224,7 @@ def _names(frame: "nw.DataFrame[Any]", column: str, name: Named, strip: bool) ->
 
 
 def named_labels(column: Any, where: Named, strip: bool) -> "pl.Series":
-    """A column of labels; strip: whether blanks at the ends of names are not part of them."""
+    """A column of labels; `strip`: whether blanks around names are removed."""
     import polars as pl
 
     labels = label_series(column, where)
@@ -235,28 +235,37 @@ IGNORE = "`ignore_columns`"
 
 
 def check_ignored(columns: Sequence[Any], ignore: Sequence[str], used: Sequence[str | None], name: Named) -> None:
-    """Refuse to ignore what is not there, or what is used."""
+    """Refuse to ignore columns that do not exist or are used."""
     for column in ignore:
         if column not in columns:
             have = ", ".join(map(quoted, columns))
             raise DataError(
-                f"{IGNORE} names the column {quoted(column)}; the table has {have}.",
+                f"{IGNORE}: the table has no column {quoted(column)}, only {have}.",
                 location=TableLocation.of(name),
                 actual=column,
-                hint=f"{suggestion(column, columns)}Leave it out.",
+                hint=f"{suggestion(column, columns)}Remove it.",
             )
         if column in used:
             raise DataError(
-                f"column {quoted(column)} is used and in {IGNORE}.",
+                f"column {quoted(column)} is both used and in {IGNORE}.",
                 location=TableLocation.of(name),
-                hint="It is one of the two.",
+                hint="Remove one of the two.",
             )
 
 
 def read_missing(
-    data: Any, name: Named, indices: Sequence[str], columns: Mapping[str, str], strip: bool = False
+    data: Any,
+    name: Named,
+    indices: Sequence[str],
+    columns: Mapping[str, str],
+    strip: bool = False,
+    values: Collection[str | None] = (),
 ) -> dict[str, "pl.Series"]:
-    """Labels of hidden cells by index: a table over some of the indices, by the relation's column names or its own."""
+    """Labels of hidden cells by index: a table over some of the indices, under the relation's column
+    names or its own.
+
+    values: columns that are not read.
+    """
     frame = frame_of(data, name)
     named: dict[str, str] = {}
     for index in indices:
@@ -264,20 +273,20 @@ def read_missing(
             if column in frame.columns and column not in named.values():
                 named[index] = column
                 break
-    surplus = [column for column in frame.columns if column not in named.values()]
+    surplus = [column for column in frame.columns if column not in named.values() and column not in values]
     if surplus:
         own = [columns.get(index, index) for index in indices]
         near = suggestion(surplus[0], [column for column in own if column not in named.values()])
         raise DataError(
-            f"{_columns(surplus)} no index of the relation.",
+            f"{_columns(surplus)} not part of the relation.",
             location=TableLocation.of(name),
-            hint=f"{near}Its columns are among {', '.join(map(quoted, own))}.",
+            hint=f"{near}Remove all columns but {', '.join(map(quoted, own))}.",
         )
     if not named:
         raise DataError(
             "the table has no columns.",
             location=TableLocation.of(name),
-            hint="Name what is hidden by some of the indices.",
+            hint="Give one or more indices of the relation as columns.",
         )
     return {index: _names(frame, column, name, strip) for index, column in named.items()}
 
@@ -285,7 +294,7 @@ def read_missing(
 def check_columns(
     columns: Sequence[Any], named: Mapping[str, str], numbers: Mapping[str, str | None], name: Named, spec: str
 ) -> None:
-    """Refuse missing and surplus columns; named: index -> column, numbers: option -> column if it was given."""
+    """Refuse missing and surplus columns; `named`: index → column, `numbers`: option → column if given."""
     given = {option: column for option, column in numbers.items() if column is not None}
     wanted = [*named.values(), *given.values()]
     for column in wanted:
@@ -293,13 +302,11 @@ def check_columns(
             raise DataError(
                 f"column {quoted(column)} is used twice.",
                 location=TableLocation.of(name),
-                hint="Give each index a column of its own.",
+                hint="Use a different column for each index.",
             )
     surplus = [column for column in columns if column not in wanted]
-    hints = {column: f"Say which column it is: `columns={{{i!r}: …}}`." for i, column in named.items()}
-    hints |= {
-        column: f"`{option}` names it: give the name of a column of the table." for option, column in given.items()
-    }
+    hints = {column: f"Choose the column with `columns={{{i!r}: …}}`." for i, column in named.items()}
+    hints |= {column: f"Set `{option}` to a column of the table." for option, column in given.items()}
     for column in wanted:
         if column not in columns:
             have = ", ".join(map(quoted, columns)) or "none"
@@ -309,20 +316,20 @@ def check_columns(
                 hint=f"{suggestion(column, surplus)}{hints[column]}",
             )
     if surplus:
-        also = "" if "value" in given else f", or say what it is: `value={surplus[0]!r}`"
+        also = "" if "value" in given else f", or use {quoted(surplus[0])} as the value: `value={surplus[0]!r}`"
         raise DataError(
-            f"{_columns(surplus)} not used; wanted are {', '.join(map(quoted, wanted)) or 'none'}.",
+            f"{_columns(surplus)} not used; expected {', '.join(map(quoted, wanted)) or 'none'}.",
             location=TableLocation.of(name),
             hint=f"{_without(surplus, spec)}{also}.",
         )
 
 
 def _without(columns: Sequence[Any], spec: str) -> str:
-    """How columns are left out that are not used; spec: the class that has them."""
+    """How to leave out unused columns; `spec`: class with the option."""
     return (
-        f"Leave out what is not part of it: `ignore_columns={list(columns)!r}`"
+        f"Ignore further columns with `ignore_columns={list(columns)!r}`"
         if spec == "Relation"
-        else "Drop what is not part of it"
+        else "Remove the further columns"
     )
 
 

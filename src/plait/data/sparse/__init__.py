@@ -1,1 +1,1 @@
-"""Cells as coordinates: packed, sorted, compressed into fibres, and the trees that kernels walk."""
+"""Sparse cells: packed keys, sorting, compressed sparse fibre (CSF), leaves of the summation tree."""

@@ -1,7 +1,4 @@
-"""Compiled loops of `draws`.
-
-Random numbers that belong to cells: the same ones whoever draws them, in whatever order, in memory or on disk.
-"""
+"""Random numbers by cell: independent of order, threads, and of memory or disk."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,17 +7,17 @@ import numpy as np
 
 from plait._typing import AnyArray, Array
 
-LEAST = 1e-3  # of a draw: lighter links are none, and would be taken away from a total digit by digit
+MIN_DRAW = 1e-3  # lighter links would cancel in differences
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Exp(1) draws, of mean 1; seed: two whole numbers, the second small."""
+    """Exp(1) draws, of mean 1; `seed`: two integers, the second small."""
 
     seed: tuple[int, int]
 
     def __call__(self, columns: Sequence[AnyArray]) -> Array:
-        """Those of cells by the row numbers of their indices, (n,) each."""
+        """Draws of cells given by the row numbers of their indices, (n,) each."""
 
         from plait.data.sparse.sparse_kernels import exponential, mix
 
@@ -28,21 +25,21 @@ class Draws:
         for column in columns:
             mix(words, np.ascontiguousarray(column))
         draws = np.empty(len(words))
-        exponential(words, LEAST, draws)
+        exponential(words, MIN_DRAW, draws)
         return draws
 
     @property
     def _start(self) -> np.uint64:
-        """Where the words of all cells begin."""
+        """Initial hash of all cells."""
         return np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
 class Weighing:
-    """What a table of weights has at listed cells, beside a base that all cells weigh.
+    """Values of a table of weights at listed cells, relative to the base weight of all cells.
 
-    sign: +1 for what is added to the base, −1 for what is taken from it; 0 elsewhere. zero: the weight of a listed 0,
-    where cells have none of their own; draws: what the weights of links are multiplied by.
+    `sign`: +1 for additions to the base, −1 for subtractions; 0 elsewhere. `zero`: weight of a listed 0 without a
+    weight of its own; `draws`: factors of the weights of links.
     """
 
     base: float
@@ -51,7 +48,7 @@ class Weighing:
     draws: Draws | None = None
 
     def __call__(self, columns: Sequence[AnyArray], values: AnyArray, own: AnyArray | None) -> Array:
-        """At cells with these values and, where there are any, weights of their own, (n,)."""
+        """At cells with these values and, where there are any, own weights, (n,)."""
         weights = np.where(values > 0, 1.0, self.zero) if own is None else np.asarray(own, np.float64)
         if self.draws is not None:
             weights = np.where(values > 0, self.draws(columns) * weights, weights)

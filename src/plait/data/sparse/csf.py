@@ -1,8 +1,8 @@
-"""A sparse table as a fibre tree: the form in which kernels walk it.
+"""Compressed sparse fibre (CSF) tensors (Smith and Karypis, 2015), the layout that kernels walk.
 
-Entries are sorted by an order of the visible indices and stored level by level (compressed sparse fibres): `rows[l]`
-are the row numbers of level l, and the children of fibre e of level l are `starts[l][e] … starts[l][e + 1]` of level
-l + 1. The last level holds one row number an entry.
+Entries are sorted by an order of the visible indices and stored level by level: `rows[l]` are the row numbers of level
+l, and the children of fibre e of level l are `starts[l][e] … starts[l][e + 1]` of level l + 1. The last level has one
+row number per entry.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plait.data.sparse.csf_index import CSFIndex, widen
 from plait.data.sparse.leaves import Extent, Leaf, cut_leaf, cut_leaves, leaf_size
-from plait.data.sparse.parallel import MANY, PIECE, by_pieces, on_threads, shares
+from plait.data.sparse.parallel import CHUNK_ROWS, MIN_THREADED_ROWS, by_pieces, on_threads, shares
 from plait.data.sparse.sorting import is_uniform, sort_order, taken
 from plait.data.sparse.words import CellWords, Codes, Read, WordFormat
 from plait.tuning import TUNING
@@ -23,10 +23,10 @@ from plait.tuning import TUNING
 
 @dataclass(frozen=True)
 class CSFTensor:
-    """Entries of a table sorted by `order`; turn: from what other order of the table's own.
+    """Entries of a table sorted by `order`; `turn`: from another order of the table.
 
-    beside: what else a kernel reads of every entry. numbers: for each operand of a step whose rows are listed, the row
-    of every fibre of the level at which its last index is known.
+    `beside`: further numbers per entry for the kernel. `numbers`: for each operand over pairs, the row of every fibre
+    of the level at which its last index is known.
     """
 
     order: tuple[str, ...]
@@ -43,22 +43,20 @@ class CSFTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes at rest."""
         return sum(array.nbytes for array in self.arrays)
 
     @property
     def arrays(self) -> list[NDArray[Any]]:
-        """All arrays that the tree holds."""
         permutation = self.turn.known if self.turn is not None else []
         return [*self.rows, *self.starts, self.entries, *permutation, *self.beside, *self.numbers]
 
     @property
     def permutation(self) -> NDArray[np.integer] | None:
-        """What leads from the table's entries to the tree's; None where they are in the same order."""
+        """Permutation from the table's entries to the tree's; None for the identity."""
         return None if self.turn is None else self.turn.permutation
 
     def column(self, index: str, level: int) -> NDArray[np.integer]:
-        """The row numbers of an index at every fibre of a level, which is not above its own; in 32 bits or more."""
+        """Row numbers of an index at every fibre of a level at or below its own; at least 32 bits."""
         at = self.order.index(index)
         column = widen(self.rows[at])
         for starts in self.starts[at:level]:
@@ -71,7 +69,7 @@ class CSFTensor:
         return replace(self, entries=_arranged(entries, self.turn), beside=tuple(arranged)).in_common_types()
 
     def in_common_types(self) -> "CSFTensor":
-        """A small tree in the types that all small trees have, so that they share kernels; a large one as it is."""
+        """A small tree in the types of all small trees, so that they share kernels; a large one unchanged."""
         if len(self) >= TUNING.min_narrow_entries:
             return self
         rows = tuple(own.astype(np.uint32, copy=False) if own.itemsize < 4 else own for own in self.rows)
@@ -79,13 +77,13 @@ class CSFTensor:
 
     @property
     def types(self) -> tuple[np.dtype[Any], ...]:
-        """Those of starts, of the row numbers of every level, and of the entries: a kernel is compiled for them."""
+        """Dtypes of starts, of the row numbers of every level, and of the entries, for which a kernel is compiled."""
         starts = self.starts[0].dtype if self.starts else np.dtype(np.uint32)
         return starts, *(rows.dtype for rows in self.rows), self.entries.dtype
 
     @cached_property
     def leaves(self) -> list[Leaf]:
-        """The pieces that are summed one by one (`plait.data.sparse.leaves`)."""
+        """Leaves that are summed separately (`plait.data.sparse.leaves`)."""
         roots, size = len(self.rows[0]), leaf_size(len(self), self.sizes)
         if size >= len(self):
             return [Leaf(0, roots)] if roots else []
@@ -94,28 +92,26 @@ class CSFTensor:
 
     @property
     def leaf_count(self) -> int:
-        """How many leaves there are."""
         return len(self.leaves)
 
     def walk(self, lo: int = 0, hi: int | None = None) -> "Iterator[CSFChunk]":
-        """The leaves, or some of them, one after another."""
+        """Leaves lo … hi in order."""
         return (CSFChunk(number, self, leaf) for number, leaf in enumerate(self.leaves[lo:hi], lo))
 
     def extents(self) -> list[Extent]:
-        """Where every leaf lies."""
+        """Extent of every leaf."""
         rows = self.rows[0]
         return [Extent(int(rows[leaf.lo]), int(rows[leaf.hi - 1]), self.length(leaf)) for leaf in self.leaves]
 
     def trees(self) -> "Iterable[CSFTensor]":
-        """The tree itself."""
         return (self,)
 
     def part(self, leaf: Leaf) -> "CSFTensor":
-        """A leaf as a tree; views of this one, but for starts."""
+        """A leaf as a tree; views, except for starts."""
         (lo, hi), rows, starts, numbers = (leaf.lo, leaf.hi), [], [], list(self.numbers)
         for level, own in enumerate(self.rows):
             rows.append(own[lo:hi])
-            # Of levels with as many fibres as this one, fibre n is above fibre n.
+            # Where two levels have the same number of fibres, fibre n is above fibre n.
             numbers = [whole[lo:hi] if len(whole) == len(own) else n for n, whole in zip(numbers, self.numbers)]
             if level < len(self.starts):
                 ends = self.starts[level][lo : hi + 1]
@@ -128,26 +124,26 @@ class CSFTensor:
         return CSFTensor(self.order, self.sizes, tuple(rows), tuple(starts), entries, None, beside, tuple(numbers))
 
     def cut(self, leaf: Leaf, pieces: int) -> list[Leaf]:
-        """A leaf in pieces of about equally many entries."""
+        """A leaf in ranges of about equally many entries."""
         if pieces == 1:
             return [leaf]
         return cut_leaf(leaf, self._firsts(1 if leaf.inside else 0), pieces)
 
     def pieces(self, size: int) -> list[tuple[int, Leaf]]:
-        """All of it in pieces of so many entries, about, and the first entry of each."""
+        """All of it in ranges of about `size` entries, with the first entry of each."""
         pieces = [short for leaf in self.leaves for short in self.cut(leaf, max(1, self.length(leaf) // size))]
         firsts = np.cumsum([0, *(self.length(piece) for piece in pieces)]).tolist()
         return list(zip(firsts, pieces))
 
     def length(self, leaf: Leaf) -> int:
-        """How many entries a leaf has."""
+        """Number of entries of a leaf."""
         begin, end = leaf.inside or (leaf.lo, leaf.hi)
         for starts in self.starts[1 if leaf.inside else 0 :]:
             begin, end = int(starts[begin]), int(starts[end])
         return end - begin
 
     def _firsts(self, level: int) -> NDArray[np.integer] | range:
-        """The first entry of every fibre of a level, and the number of entries."""
+        """First entry of every fibre of a level, and the number of entries."""
         if level == len(self.starts):
             return range(len(self) + 1)
         firsts = self.starts[-1]
@@ -167,7 +163,7 @@ class CSFTensor:
 
 
 class CSFChunk(NamedTuple):
-    """A leaf of a table: its number, the tree that it is in; done: to be called once it is summed."""
+    """A leaf of a table: its number, and its tree; call `done` after summing it."""
 
     number: int
     tree: CSFTensor
@@ -176,43 +172,41 @@ class CSFChunk(NamedTuple):
 
 
 class SummedTable(Protocol):
-    """Entries that are summed leaf by leaf: a tree in memory, or blocks on a disk."""
+    """Entries that are summed leaf by leaf: a tree in memory, or blocks on disk."""
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The indices, root first."""
+        """Indices, root first."""
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Their sizes."""
+    def sizes(self) -> tuple[int, ...]: ...
 
     @property
     def types(self) -> tuple[np.dtype[Any], ...]:
-        """Those of starts, of the row numbers of every level, and of the entries: a kernel is compiled for them."""
+        """Dtypes of starts, of the row numbers of every level, and of the entries, for which a kernel is compiled."""
 
     @property
     def arrays(self) -> list[NDArray[Any]]:
-        """All arrays that it holds in memory."""
+        """All arrays in memory."""
 
     @property
-    def leaf_count(self) -> int:
-        """How many leaves there are."""
+    def leaf_count(self) -> int: ...
 
     def __len__(self) -> int:
-        """How many entries there are."""
+        """Number of entries."""
 
     def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[CSFChunk]:
-        """The leaves, or some of them, one after another."""
+        """Leaves lo … hi in order."""
 
     def extents(self) -> list[Extent]:
-        """Where every leaf lies."""
+        """Extent of every leaf."""
 
     def trees(self) -> Iterable[CSFTensor]:
-        """The trees that hold the entries, one after another."""
+        """Trees that hold the entries, in order."""
 
 
 class CSFCache:
-    """Trees by cells and order, each grown once: listed weights and nonzeros often have the very same cells."""
+    """Trees by cells and order, each built once: listed weights and nonzeros often have the same cells."""
 
     def __init__(self) -> None:
         self._grown: list[tuple[CSFIndex, CSFTensor]] = []
@@ -225,7 +219,7 @@ class CSFCache:
         entries: NDArray[Any],
         order: tuple[str, ...],
     ) -> CSFTensor:
-        """The tree of a table whose cells are unique and sorted in the order of `indices`: fibres, or (n, order)."""
+        """Tree of a table whose cells, CSF or (n, order), are distinct and sorted in the order of `indices`."""
         fibres = as_fibres(indices, sizes, cells)
         for known, tree in self._grown:
             if tree.order == order and known.equals(fibres):
@@ -236,7 +230,7 @@ class CSFCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all trees, their first entries included."""
+        """Bytes of all trees, including cached first entries."""
         return sum(tree.nbytes for _, tree in self._grown)
 
 
@@ -247,7 +241,7 @@ def grow(
     entries: NDArray[Any],
     order: tuple[str, ...],
 ) -> CSFTensor:
-    """The tree of a table whose cells are unique and sorted in the order of `indices`: fibres, or (n, order)."""
+    """Build the tree of a table whose cells, CSF or (n, order), are distinct and sorted in the order of `indices`."""
     fibres = as_fibres(indices, sizes, cells)
     if order == indices:
         tree = CSFTensor(order, fibres.sizes, fibres.rows, fibres.starts, _arranged(entries, None))
@@ -267,24 +261,24 @@ class Turn:
 
     @cached_property
     def permutation(self) -> NDArray[np.integer] | None:
-        """What leads from the one to the other; None where it changes nothing."""
+        """Permutation between the orders; None for the identity."""
         moved = _moved(self.cells.indices, self.order)
         return sort_order([self.cells.column(index) for index in moved], [self.sizes[index] for index in moved])
 
     @property
     def known(self) -> list[NDArray[np.integer]]:
-        """The permutation, if anybody has asked for it and there is one."""
+        """The permutation, if already computed."""
         found = self.__dict__.get("permutation")
         return [] if found is None else [found]
 
     def take(self, values: NDArray[Any], part: slice) -> NDArray[Any]:
-        """Some of the cells' numbers, given in their own order, in the other one."""
+        """Numbers of cells `part` in the other order, from numbers in their own."""
         if is_uniform(values) or self.permutation is None:
             return values[part]
         return taken(values, self.permutation[part])
 
     def by_permutation(self, entries: NDArray[Any]) -> Read:
-        """The cells in the other order, and their entries."""
+        """Cells in the other order, and their entries."""
         columns = [self.cells.column(index) for index in self.order]
         turned = np.empty((len(self.cells), len(self.order)), columns[0].dtype)
         for k, column in enumerate(columns):
@@ -294,7 +288,7 @@ class Turn:
 
     def by_words(self, entries: NDArray[Any]) -> Read | None:
         """The same without a permutation, where many cells and their entries fit into words."""
-        if len(self.cells) < MANY:
+        if len(self.cells) < MIN_THREADED_ROWS:
             return None
         codes = Codes(0) if is_uniform(entries) else Codes.of(lambda rows: entries[rows], len(entries))
         if codes is None:
@@ -303,7 +297,7 @@ class Turn:
         if not how.fits:
             return None
         words, tree = CellWords(how, len(self.cells)), replace(as_tree(self.cells), entries=entries)
-        pieces = tree.pieces(PIECE)
+        pieces = tree.pieces(CHUNK_ROWS)
 
         def write(_: int, lo: int, hi: int) -> None:
             for first, piece in pieces[lo:hi]:
@@ -319,17 +313,17 @@ class Turn:
 
 
 def as_fibres(indices: tuple[str, ...], sizes: dict[str, int], cells: CSFIndex | NDArray[np.integer]) -> CSFIndex:
-    """Sorted cells (n, order) as fibres, unless they are."""
+    """Sorted cells (n, order) as CSF."""
     return cells if isinstance(cells, CSFIndex) else CSFIndex.of(indices, tuple(sizes[i] for i in indices), cells)
 
 
 def as_tree(cells: CSFIndex) -> CSFTensor:
-    """The tree of cells in their own order; every entry is 1."""
+    """Tree of cells in their own order, with entries 1."""
     return CSFTensor(cells.indices, cells.sizes, cells.rows, cells.starts, np.broadcast_to(np.uint8(1), len(cells)))
 
 
 def _moved(indices: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
-    """The leading indices of an order by which sorted cells must be sorted anew; for the others they are sorted."""
+    """Leading indices of an order by which sorted cells must be sorted again; they are sorted by the others."""
     count = len(order)
     while count and list(order[count - 1 :]) == [index for index in indices if index in order[count - 1 :]]:
         count -= 1
@@ -337,12 +331,12 @@ def _moved(indices: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _arranged(values: NDArray[Any], turn: Turn | None) -> NDArray[Any]:
-    """Values in a tree's order. Kernels read them as vectors: they must be contiguous."""
+    """Values in a tree's order, contiguous: kernels read them as vectors."""
     return np.ascontiguousarray(values if turn is None else turn.take(values, slice(None)))
 
 
 def narrow(entries: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers in as few bytes as hold them all: kernels read them as doubles, whatever they are."""
+    """The numbers in the narrowest dtype that holds them all; kernels convert to doubles."""
     if is_uniform(entries):
         one = narrow(entries[:1].copy())
         return entries if one.dtype == entries.dtype else np.broadcast_to(one, len(entries))
@@ -353,7 +347,7 @@ def narrow(entries: NDArray[Any]) -> NDArray[Any]:
 
 
 def _shortened(entries: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any] | None:
-    """Numbers in another type, unless one of them changes; a first look at a few of them saves most of the work."""
+    """Numbers in another dtype, None if one of them changes; a first check of a few saves most of the work."""
     short, same = np.empty(len(entries), kind), [True]
 
     def shorten(rows: slice) -> None:

@@ -1,8 +1,7 @@
-"""Distinct cells in lexicographic order, kept as fibres: a row number that cells share is stored once.
+"""Distinct sorted cells as a compressed sparse fibre (CSF) index: a row number shared by cells is stored once.
 
 `rows[l]` are the row numbers of level l, and the children of fibre e of level l are `starts[l][e] … starts[l][e + 1]`
-of level l + 1. The last level holds one row number a cell. All of them are as narrow as an axis and the number of cells
-allow.
+of level l + 1. The last level has one row number per cell. Dtypes are as narrow as sizes allow.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray
 from plait.data.sparse.keys import Lookup
-from plait.data.sparse.parallel import MANY, on_threads, ranges
+from plait.data.sparse.parallel import MIN_THREADED_ROWS, on_threads, ranges
 from plait.data.sparse.sorting import sort_cells
 
 
@@ -31,10 +30,10 @@ class CSFIndex:
 
     @classmethod
     def of(cls, indices: tuple[str, ...], sizes: tuple[int, ...], cells: AnyArray) -> "CSFIndex":
-        """The fibres of cells (n, order) that are sorted and distinct."""
+        """CSF of cells (n, order) that are sorted and distinct."""
         if len(indices) == 0:
             return cls(indices, sizes, (), (), len(cells))
-        rows, starts = (_plainly if len(cells) < MANY else _compiled)(cells)
+        rows, starts = (_plainly if len(cells) < MIN_THREADED_ROWS else _compiled)(cells)
         narrow = (level.astype(row_type(size)) for level, size in zip((*rows, cells[:, -1]), sizes))
         begins = (level.astype(start_type(len(cells))) for level in starts)
         return cls(indices, sizes, tuple(narrow), tuple(begins), len(cells))
@@ -44,11 +43,9 @@ class CSFIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes at rest."""
         return sum(array.nbytes for array in (*self.rows, *self.starts))
 
     def equals(self, other: "CSFIndex") -> bool:
-        """Whether these are the same cells."""
         if self is other:
             return True
         mine, theirs = (*self.rows, *self.starts), (*other.rows, *other.starts)
@@ -56,21 +53,21 @@ class CSFIndex:
         return same and all(np.array_equal(a, b) for a, b in zip(mine, theirs))
 
     def column(self, index: str) -> AnyArray:
-        """The row numbers of one index, (n,), in 32 bits or more: to reckon with."""
+        """Row numbers of one index, (n,), in at least 32 bits."""
         level = self.indices.index(index)
         column = widen(self.rows[level])
         return column if level == len(self.rows) - 1 else np.repeat(column, self._lengths(level))
 
     def _lengths(self, level: int) -> NDArray[np.unsignedinteger]:
-        """How many cells every fibre of a level has."""
+        """Number of cells of every fibre of a level."""
         begin = self.starts[level]
         for starts in self.starts[level + 1 :]:
             begin = starts[begin]
         return np.diff(begin)
 
     def places(self, cells: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Where some cells (m, order) stand among them, and whether they are there at all."""
-        if self.count < MANY:
+        """Positions of cells (m, order), and whether they are there."""
+        if self.count < MIN_THREADED_ROWS:
             return Lookup(self.cells(), self.sizes).find(cells)
         return find_cells(self.rows, self.starts, cells)
 
@@ -86,7 +83,7 @@ class CSFIndex:
 def find_cells(
     rows: Sequence[AnyArray], starts: Sequence[AnyArray], cells: AnyArray
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Where cells (m, order) stand in fibres, and whether they are there at all: level by level, by halving."""
+    """Positions of cells (m, order) in CSF, and whether they are there: binary search, level by level."""
     from plait.data.sparse.sparse_kernels import descend
 
     lows, highs = np.zeros(len(cells), np.int64), np.full(len(cells), len(rows[0]), np.int64)
@@ -101,7 +98,7 @@ def find_cells(
 
 
 def _plainly(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:
-    """Rows and starts of all levels but the last."""
+    """Rows and starts of all levels but the last, by NumPy."""
     new = np.zeros(len(cells), bool)
     new[:1] = True
     firsts: list[AnyArray] = []  # first cell of every fibre of a level
@@ -114,7 +111,7 @@ def _plainly(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:
 
 
 def _compiled(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:
-    """The same on threads and without scratch memory: fibres are counted, then written where they belong."""
+    """The same on threads and without scratch memory: fibres are counted, then written in place."""
     from plait.data.sparse.sparse_kernels import count_fibres, write_fibres
 
     depth, cuts = cells.shape[1], ranges(len(cells))
@@ -136,8 +133,8 @@ def _compiled(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:
 
 
 def repeats(cells: AnyArray) -> int:
-    """How many of some sorted cells are equal to the one before."""
-    if len(cells) < MANY:
+    """Number of sorted cells equal to the one before."""
+    if len(cells) < MIN_THREADED_ROWS:
         return int(np.count_nonzero((cells[1:] == cells[:-1]).all(axis=1)))
     from plait.data.sparse.sparse_kernels import count_fibres
 
@@ -148,7 +145,7 @@ def repeats(cells: AnyArray) -> int:
 
 
 def distinct(cells: AnyArray, sizes: Sequence[int]) -> AnyArray:
-    """Cells (n, order) in lexicographic order, each once."""
+    """Sorted distinct cells of (n, order)."""
     cells = sort_cells(cells, sizes)[1]
     if repeats(cells) == 0:
         return cells
@@ -156,15 +153,15 @@ def distinct(cells: AnyArray, sizes: Sequence[int]) -> AnyArray:
 
 
 def row_type(size: int) -> np.dtype[Any]:
-    """What the row numbers of an axis are kept in. Unsigned: kernels then need no test for negative ones."""
+    """Dtype of the row numbers of an axis. Unsigned: kernels then need no test for negative ones."""
     return np.min_scalar_type(max(size - 1, 0))
 
 
 def start_type(count: int) -> np.dtype[Any]:
-    """What positions among some entries are kept in."""
+    """Dtype of positions among `count` entries."""
     return np.dtype(np.uint32 if count < 1 << 32 else np.uint64)
 
 
 def widen(rows: AnyArray) -> AnyArray:
-    """Row numbers in 32 bits at least, for narrower ones overflow where they are multiplied."""
+    """Row numbers in at least 32 bits: narrower ones overflow in products."""
     return rows.astype(np.uint32) if rows.dtype.itemsize < 4 else rows

@@ -1,12 +1,9 @@
-"""How a table's entries are cut into leaves: the pieces that are summed by one thread each, in order.
+"""Leaves of a table: ranges of entries that are summed separately, in order, and joined in a fixed binary tree
+(decision 27).
 
-Their number and boundaries follow from the entries alone, never from threads, disks or workers, and their sums are
-joined in a fixed binary tree: so the same data give the same bits wherever they are summed.
-
-A leaf is a range of root fibres. A root row with far more entries than a leaf should have is cut into several leaves,
-at the fibres of the level below.
-
-The order in which the one tree of a table that is kept on disk has its indices.
+Number and boundaries follow from the entries alone, not from threads, disks or workers, so sums are bitwise identical
+everywhere. A leaf is a range of root fibres. A root row with far more entries than a leaf is cut into several leaves,
+at the fibres of the next level.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +15,14 @@ from numpy.typing import NDArray
 from plait._typing import AnyArray
 from plait.tuning import TUNING
 
-LEAVES = 64  # of a table, where they need not be more
+MIN_LEAVES = 64  # of a large table: enough for balance on many threads
 
 
-Firsts = AnyArray | range  # the first entry of every fibre; a range where fibres are entries
+Firsts = AnyArray | range  # first entry of every fibre; a range where fibres are entries
 
 
 class Leaf(NamedTuple):
-    """Root fibres lo … hi; inside: where it is a part of the only one of them, that range of its children."""
+    """Root fibres lo … hi; `inside`: range of children, for a part of a single root fibre."""
 
     lo: int
     hi: int
@@ -33,7 +30,7 @@ class Leaf(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Where a leaf lies: its first and its last root row, and how many entries it has."""
+    """First and last root row of a leaf, and its number of entries."""
 
     first: int
     last: int
@@ -41,19 +38,19 @@ class Extent(NamedTuple):
 
 
 def leaf_size(entries: int, sizes: Sequence[int]) -> int:
-    """How many entries a leaf should have; sizes: of the table's axes in tree order, root first."""
+    """Target number of entries of a leaf; `sizes`: of the table's axes in tree order, root first."""
     if entries < TUNING.min_leaf_entries:
         return max(entries, 1)
     paying = entries // (TUNING.leaf_entries_per_row * max(sum(sizes[1:]), 1))
-    count = 1 << (min(max(paying, 2), LEAVES).bit_length() - 1)
+    count = 1 << (min(max(paying, 2), MIN_LEAVES).bit_length() - 1)
     return -(-entries // max(count, -(-entries // TUNING.max_leaf_entries)))
 
 
 def cut_leaves(firsts: Firsts, children: AnyArray | None, below: Firsts | None, size: int) -> list[Leaf]:
-    """The leaves of a tree.
+    """Leaves of a tree.
 
-    firsts (roots + 1): the first entry of every root fibre, and the number of entries. children: where those of every
-    root fibre begin, and below the first entry of every child; none in a tree of one level.
+    `firsts` (n_roots + 1): first entry of every root fibre, and the number of entries. `children`: first child of every
+    root fibre; `below`: first entry of every child; None in a tree of one level.
     """
     lengths = np.diff(firsts)
     giants = np.flatnonzero(lengths > 2 * size) if children is not None else np.zeros(0, np.int64)
@@ -68,7 +65,7 @@ def cut_leaves(firsts: Firsts, children: AnyArray | None, below: Firsts | None, 
 
 
 def cut_leaf(leaf: Leaf, firsts: Firsts, pieces: int) -> list[Leaf]:
-    """A leaf in pieces; firsts: the first entry of every fibre of its ranges' level, and the number of entries."""
+    """A leaf in ranges; `firsts`: first entry of every fibre of its ranges' level, and the number of entries."""
     begin, end = leaf.inside or (leaf.lo, leaf.hi)
     cuts = [(begin + a, begin + b) for a, b in _cuts(firsts[begin : end + 1], pieces)]
     return [leaf._replace(inside=cut) if leaf.inside else Leaf(*cut) for cut in cuts]
@@ -93,7 +90,7 @@ def _parts(root: int, first: int, last: int, below: Firsts, size: int) -> list[L
 
 
 def _cuts(firsts: Firsts, parts: int) -> list[tuple[int, int]]:
-    """Ranges of fibres with about equally many entries, none without a fibre."""
+    """Non-empty ranges of fibres with about equally many entries."""
     begin, end = int(firsts[0]), int(firsts[-1])
     goals = begin + (end - begin) * np.arange(1, parts, dtype=np.int64) // parts
     cuts: NDArray[np.int64] = np.unique(np.searchsorted(firsts, goals))
@@ -102,9 +99,10 @@ def _cuts(firsts: Firsts, parts: int) -> list[tuple[int, int]]:
 
 
 def packed_order(indices: Sequence[str], sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """The longest axis at the root, so that leaves are many and share few rows; then the others, short ones first.
+    """Order of indices on disk: the longest axis at the root, so that leaves are many and share few rows; then short
+    axes first.
 
-    The rule of `codegen.plan.tree_order`, which data must not know: a test holds the two together.
+    The rule of `codegen.plan.tree_order`, which `data` must not import: a test compares the two.
     """
     root = max(indices, key=lambda index: sizes[index])
     return (root, *sorted((index for index in indices if index != root), key=lambda index: sizes[index]))

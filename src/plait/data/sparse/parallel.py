@@ -1,8 +1,7 @@
-"""Work over many rows, cut into ranges that threads share.
+"""Work over many rows on threads, in ranges or chunks.
 
-The threads are those of reading and sorting: one for every processor, whatever `threads=` a fit asks for its sweeps.
-
-Work over many cells on threads, a piece at a time: scratch memory does not grow with the number of cells.
+The threads are those of reading and sorting: one per processor, independent of the `threads` of a fit. Chunks keep
+scratch memory independent of the number of rows.
 """
 
 from collections.abc import Callable
@@ -10,18 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from plait.machine import processors
 
-MANY = 50_000  # rows below which plain NumPy is as fast, and nothing has to be compiled
-PIECE = 1 << 17  # rows worked on at a time where a step needs scratch memory
+MIN_THREADED_ROWS = 50_000  # below, plain NumPy is as fast, and nothing has to be compiled
+CHUNK_ROWS = 1 << 17  # per call, where a step needs scratch memory
 
 
 def ranges(count: int, threads: int | None = None) -> list[tuple[int, int]]:
-    """0 … count cut into one range a thread; a single one where there are few rows."""
-    parts = 1 if count < MANY else threads or processors()
+    """0 … count cut into one range per thread; a single one for few rows."""
+    parts = 1 if count < MIN_THREADED_ROWS else threads or processors()
     return [(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
 
 
 def shares(count: int) -> list[tuple[int, int]]:
-    """0 … count things, each of them worth a thread, cut into one range a thread."""
+    """0 … count items, each worth a thread, cut into one range per thread."""
     parts = max(min(processors(), count), 1)
     return [(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
 
@@ -39,25 +38,25 @@ def on_threads(work: Callable[[int, int, int], object], cuts: list[tuple[int, in
 
 
 def by_pieces(work: Callable[[slice], object], count: int) -> None:
-    """Call work(rows) for short ranges that make up 0 … count, on threads and in any order."""
+    """Call work(rows) for chunks that make up 0 … count, on threads and in any order."""
 
     def run(_: int, lo: int, hi: int) -> None:
         for piece in range(lo, hi):
-            work(slice(piece * PIECE, min((piece + 1) * PIECE, count)))
+            work(slice(piece * CHUNK_ROWS, min((piece + 1) * CHUNK_ROWS, count)))
 
-    # Pieces are the same whoever works on them, so that sums of their sums are.
-    pieces, parts = -(-count // PIECE), len(ranges(count))
+    # Chunks do not depend on threads, so sums of their sums do not either.
+    pieces, parts = -(-count // CHUNK_ROWS), len(ranges(count))
     cuts = [(pieces * part // parts, pieces * (part + 1) // parts) for part in range(parts)]
     on_threads(run, [cut for cut in cuts if cut[0] < cut[1]] or [(0, 0)])
 
 
-FEW = 4  # pieces below which starting a thread costs more than it saves
+MIN_THREADED_CHUNKS = 4  # below, starting a thread costs more than it saves
 
 
 def in_pieces(work: Callable[[int, int], object], count: int, piece: int) -> None:
-    """Call work(lo, hi) for ranges of at most `piece` cells that together cover 0 … count − 1, in any order."""
+    """Call work(lo, hi) for chunks of at most `piece` cells that cover 0 … count − 1, on threads and in any order."""
     piece = max(1, piece)
-    threads = processors() if count > (FEW - 1) * piece else 1
+    threads = processors() if count > (MIN_THREADED_CHUNKS - 1) * piece else 1
 
     def run(thread: int) -> None:
         for lo in range(count * thread // threads, count * (thread + 1) // threads, piece):

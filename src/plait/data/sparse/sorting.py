@@ -1,6 +1,5 @@
-"""Lexicographic sort of cells: words of key and position, by NumPy's vectorised sort on threads.
-
-Compiled loops over sorted words and cells. They release the GIL and take a range of rows, so threads share them.
+"""Lexicographic sort of cells: integers of key and position, by NumPy's vectorised sort on threads (radix-like rounds
+for long keys).
 """
 
 from collections.abc import Sequence
@@ -12,16 +11,16 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray
 from plait.data.sparse.keys import columns_of
-from plait.data.sparse.parallel import MANY, PIECE, by_pieces, on_threads, ranges
+from plait.data.sparse.parallel import CHUNK_ROWS, MIN_THREADED_ROWS, by_pieces, on_threads, ranges
 
 Words = NDArray[np.uint64]
 
 
 def sort_order(columns: Sequence[AnyArray], sizes: Sequence[int]) -> AnyArray | None:
-    """The permutation that sorts rows, equal ones left in their order; None where they are in order already."""
+    """Stable permutation that sorts rows; None where they are sorted."""
     if in_order(columns):
         return None
-    if len(columns[0]) < MANY:
+    if len(columns[0]) < MIN_THREADED_ROWS:
         return np.lexsort(columns[::-1]).astype(np.uint32)
     return sort_rows(columns, sizes).order
 
@@ -31,7 +30,7 @@ def sort_cells(cells: AnyArray, sizes: Sequence[int]) -> tuple[AnyArray | None, 
     columns = columns_of(cells)
     if in_order(columns):
         return None, cells
-    if len(cells) < MANY:
+    if len(cells) < MIN_THREADED_ROWS:
         order = np.lexsort(columns[::-1])
         return order, cells[order]
     done = sort_rows(columns, sizes)
@@ -39,10 +38,10 @@ def sort_cells(cells: AnyArray, sizes: Sequence[int]) -> tuple[AnyArray | None, 
 
 
 def in_order(columns: Sequence[AnyArray]) -> bool:
-    """Whether no row is less than the one before it. Most often the first piece tells."""
+    """Whether rows are sorted; usually decided by the first chunk."""
     count = len(columns[0]) if columns else 0
-    for at in range(1, count, PIECE):
-        end = min(at + PIECE, count)
+    for at in range(1, count, CHUNK_ROWS):
+        end = min(at + CHUNK_ROWS, count)
         falls, tied = np.zeros(end - at, bool), np.ones(end - at, bool)
         for column in columns:
             before, after = column[at - 1 : end - 1], column[at:end]
@@ -54,10 +53,10 @@ def in_order(columns: Sequence[AnyArray]) -> bool:
 
 
 def sort_rows(columns: Sequence[AnyArray], sizes: Sequence[int], threads: int | None = None) -> "SortedRows":
-    """The permutation that sorts rows, equal ones left in their order.
+    """Stable permutation that sorts rows.
 
-    A word holds a row's position in its low bits and as much of its key above them as there is room for. Longer keys
-    take several rounds, from their low end: each sorts without undoing the one before.
+    A word holds a row's position in its low bits and as much of its key above them as fits. Longer keys take several
+    rounds, from their low end, each of which keeps the order of the one before.
     """
     count = len(columns[0])
     cuts, below = ranges(count, threads), max(count - 1, 1).bit_length()
@@ -73,7 +72,7 @@ def sort_rows(columns: Sequence[AnyArray], sizes: Sequence[int], threads: int | 
 
 @dataclass(frozen=True)
 class SortedRows:
-    """Rows sorted: the permutation, and the sorted words of the last round, whose keys stand above `below` bits."""
+    """Permutation of sorted rows, and the sorted words of the last round, with keys above `below` bits."""
 
     order: AnyArray
     words: Words
@@ -81,7 +80,7 @@ class SortedRows:
     rounds: "list[list[_Part]]"
 
     def read(self, cells: AnyArray) -> AnyArray:
-        """The cells (n, order) in order, read from the words of the only round: faster than from all over memory."""
+        """The cells (n, order) in order, read from the words of a single round: faster than gathering."""
 
         from plait.data.sparse.sparse_kernels import read_cells
 
@@ -94,7 +93,7 @@ class SortedRows:
 
 
 class _Part(NamedTuple):
-    """Some bits of a column, from `low` on, and their place in the key of a round."""
+    """Some bits of a column, from `low` on, and their position in the key of a round."""
 
     column: int
     low: int
@@ -121,7 +120,7 @@ def _rounds(sizes: Sequence[int], room: int) -> list[list[_Part]]:
 def _placed(
     columns: Sequence[AnyArray], parts: Sequence[_Part], order: AnyArray, below: int, cuts: list[tuple[int, int]]
 ) -> Words:
-    """The words of a round: places in the order found so far, and above them some bits of the rows there."""
+    """Words of a round: positions in the order so far, and above them some bits of the rows there."""
 
     from plait.data.sparse.sparse_kernels import place_bits
 
@@ -136,7 +135,7 @@ def _placed(
 
 
 def _positions(words: Words, below: int, kind: np.dtype[Any]) -> AnyArray:
-    """The low bits of words."""
+    """Low bits of words."""
     result, mask = np.empty(len(words), kind), np.uint64((1 << below) - 1)
 
     def read(rows: slice) -> None:
@@ -147,7 +146,7 @@ def _positions(words: Words, below: int, kind: np.dtype[Any]) -> AnyArray:
 
 
 def is_uniform(array: AnyArray) -> bool:
-    """Whether an array is one number seen many times: `np.broadcast_to` gives such."""
+    """Whether an array is one broadcast number."""
     return array.strides == (0,) and len(array) > 0
 
 
@@ -156,8 +155,8 @@ def taken(array: AnyArray, order: AnyArray) -> AnyArray:
     if is_uniform(array):
         return np.broadcast_to(array[:1], len(order))
     result = np.empty((len(order), *array.shape[1:]), array.dtype)
-    if len(order) < MANY or array.ndim > 1:
-        # "clip" writes without a buffer; the positions are known to be right.
+    if len(order) < MIN_THREADED_ROWS or array.ndim > 1:
+        # "clip" writes without a buffer; the positions are valid.
         by_pieces(lambda rows: np.take(array, order[rows], axis=0, out=result[rows], mode="clip"), len(order))
         return result
 
@@ -168,7 +167,7 @@ def taken(array: AnyArray, order: AnyArray) -> AnyArray:
 
 
 def sort_words(words: Words, threads: int | None = None) -> None:
-    """Sort words in place: parted at quantiles, then each part on a thread."""
+    """Sort words in place: partitioned at quantiles, then each part on a thread."""
     cuts = ranges(len(words), threads)
     if len(cuts) > 1:
         words.partition([lo for lo, _ in cuts[1:]])

@@ -1,6 +1,5 @@
-"""Compiled loops over cells: sorting, packing, random draws that belong to cells.
-
-The loops release the GIL and take a range of rows, so threads share them.
+"""Kernels over cells: sorting, packing, random draws by cell. They release the GIL and take a range of
+rows, for threads.
 """
 
 import math
@@ -14,7 +13,7 @@ from plait.jit import exact_kernel, kernel
 
 @kernel
 def read_cells(words: Array, lo: int, hi: int, lows: Array, masks: Array, cells: Array) -> None:
-    """Read the coordinates (n, order) that stand in words, one column after another."""
+    """Read coordinates (n, order) from words, column by column."""
     for e in range(lo, hi):
         for k in range(cells.shape[1]):
             cells[e, k] = (words[e] >> lows[k]) & masks[k]
@@ -22,7 +21,7 @@ def read_cells(words: Array, lo: int, hi: int, lows: Array, masks: Array, cells:
 
 @kernel
 def place_bits(column: Array, order: Array, lo: int, hi: int, low: int, mask: int, at: int, words: Array) -> None:
-    """Put some bits of a column, read in an order (none: as it is), into words at a place."""
+    """Put some bits of a column, in an order (empty: as it is), into words."""
     for e in range(lo, hi):
         row = order[e] if len(order) else e
         words[e] |= ((np.uint64(column[row]) >> np.uint64(low)) & np.uint64(mask)) << np.uint64(at)
@@ -37,9 +36,8 @@ def take(array: Array, order: Array, lo: int, hi: int, result: Array) -> None:
 
 @kernel
 def count_fibres(cells: Array, lo: int, hi: int, counts: Array) -> None:
-    """How many fibres of each level begin in a range of sorted cells; the last number: cells equal to the one before.
-
-    counts: (order + 1,).
+    """Number of fibres of each level that start in a range of sorted cells; last: cells equal to the one before.
+    `counts`: (order + 1,).
     """
     depth = cells.shape[1]
     for e in range(lo, hi):
@@ -53,9 +51,9 @@ def count_fibres(cells: Array, lo: int, hi: int, counts: Array) -> None:
 
 @kernel
 def write_fibres(cells: Array, lo: int, hi: int, begin: Array, places: Array, rows: Array, starts: Array) -> None:
-    """Write rows and starts of the fibres that begin in a range; begin: where each level stands in the flat arrays.
+    """Write rows and starts of the fibres that start in a range; `begin`: offset of each level in the flat arrays.
 
-    places (order,): how many fibres of each level begin before the range; the cells are distinct.
+    `places` (order,): number of fibres of each level before the range; cells are distinct.
     """
     depth = cells.shape[1]
     for e in range(lo, hi):
@@ -71,11 +69,10 @@ def write_fibres(cells: Array, lo: int, hi: int, begin: Array, places: Array, ro
 
 @kernel
 def count_levels(words: Array, before: Any, shifts: Array, mask: int, counts: Array) -> float:
-    """How many fibres of each level begin in some sorted words; the last number: words of the same cell as the one
-    before.
+    """Number of fibres of each level that start in sorted words; last: words of the same cell as the one before.
 
-    before: the word before them, or one that differs in its highest bit; shifts: of each level's bits. The largest
-    value, in the bits of mask (none: 1), those of equal cells added up.
+    `before`: the previous word, or one that differs in its highest bit; `shifts`: of each level's bits. Returns the
+    largest value, in the bits of `mask` (none: 1), with equal cells summed.
     """
     depth, most, value = len(shifts), 0.0, 0.0
     for n in range(len(words)):
@@ -96,7 +93,7 @@ def count_levels(words: Array, before: Any, shifts: Array, mask: int, counts: Ar
 
 @kernel
 def write_level_rows(words: Array, before: Any, shift: int, mask: int, at: int, rows: Array) -> None:
-    """Write the rows of the fibres of a level that begin in some sorted words, from place `at` on."""
+    """Write the rows of the fibres of a level that start in sorted words, from position `at` on."""
     for n in range(len(words)):
         word = words[n]
         if ((word ^ np.uint64(before)) >> np.uint64(shift)) != 0:
@@ -107,7 +104,7 @@ def write_level_rows(words: Array, before: Any, shift: int, mask: int, at: int, 
 
 @kernel
 def write_level_starts(words: Array, before: Any, shift: int, below: int, at: int, child: int, starts: Array) -> None:
-    """Write where the children of these fibres begin; below: the shift of their level, child: the next one's number."""
+    """Write the first children of these fibres; `below`: shift of their level, `child`: number of the next one."""
     for n in range(len(words)):
         changed = words[n] ^ np.uint64(before)
         if (changed >> np.uint64(shift)) != 0:
@@ -120,7 +117,7 @@ def write_level_starts(words: Array, before: Any, shift: int, below: int, at: in
 
 @kernel
 def write_values(words: Array, shift: int, mask: int, at: int, values: Array) -> None:
-    """Write the values of the cells in some sorted words, those of equal ones added up; the first one begins a cell."""
+    """Write the values of the cells in sorted words, with equal cells summed; the first word starts a cell."""
     value = 0.0
     for n in range(len(words)):
         if n and ((words[n] ^ words[n - 1]) >> np.uint64(shift)) != 0:
@@ -133,7 +130,7 @@ def write_values(words: Array, shift: int, mask: int, at: int, values: Array) ->
 
 @kernel
 def descend(rows: Array, wanted: Array, lows: Array, highs: Array) -> None:
-    """In rows lows[n] … highs[n], which ascend, the place of wanted[n]; low = high where there is none."""
+    """Position of wanted[n] in ascending rows lows[n] … highs[n]; low = high where there is none."""
     for n in range(len(wanted)):
         low, high = lows[n], highs[n]
         while low < high:
@@ -155,7 +152,7 @@ FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 @exact_kernel
 def mix(words: Array, rows: Array) -> None:
-    """One more row number into the word of every cell."""
+    """Mix one more row number into the hash of every cell."""
     for n in range(len(words)):
         word = (words[n] ^ np.uint64(rows[n])) + STEP
         word = (word ^ (word >> np.uint64(30))) * FIRST
@@ -165,7 +162,7 @@ def mix(words: Array, rows: Array) -> None:
 
 @exact_kernel
 def exponential(words: Array, least: float, draws: Array) -> None:
-    """Exp(1) draws from words: −log of a number between 0 and 1, at least `least`."""
+    """Exp(1) draws from hashes: −log of a number between 0 and 1, at least `least`."""
     for n in range(len(words)):
         uniform = (np.float64(words[n] >> np.uint64(11)) + 0.5) * 2.0**-53
         draws[n] = max(-math.log(uniform), least)

@@ -1,7 +1,7 @@
 """Cells as words: one integer holds a cell, its first row in the highest bits, and perhaps a value in the lowest.
 
-They are sorted where they stand, and given back piece by piece while fibres are made of them: besides what comes of it,
-no more than eight bytes a cell are ever held.
+Words are sorted in place, and their memory is released chunk by chunk while CSF is built from them: next to the result,
+at most eight bytes per cell are held.
 """
 
 import mmap
@@ -19,17 +19,17 @@ from plait.data.sparse.csf_index import CSFIndex, row_type, start_type
 from plait.data.sparse.parallel import by_pieces, on_threads, shares
 from plait.data.sparse.sorting import in_order, sort_words, taken
 
-ROOM = 63  # bits of a word: the highest one is left, so that a word can differ from all others
-STRETCH = 1 << 20  # words that are given back at a time
-MOST_CODES = 1 << 16  # values below it, or as many different ones, stand in words
-# Memory that is shared with other processes, as it is unless told, would not be given back page by page.
+WORD_BITS = 63  # the highest bit is free, so that a word can differ from all others
+RELEASE_WORDS = 1 << 20  # released at a time
+MAX_CODES = 1 << 16  # largest value, or number of different ones, in words
+# Private memory: shared memory, the default, could not be released page by page.
 PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 NO_ORDER = np.zeros(0, np.uint32)
 
 
 @dataclass(frozen=True)
 class WordFormat:
-    """Where the rows of axes of these sizes stand in a word, above so many bits of a value."""
+    """Bit positions of the rows of axes of these sizes in a word, above the bits of a value."""
 
     sizes: tuple[int, ...]
     value: int = 0
@@ -40,25 +40,24 @@ class WordFormat:
 
     @property
     def fits(self) -> bool:
-        """Whether a word has room for them."""
-        return sum(self._widths) + self.value <= ROOM
+        return sum(self._widths) + self.value <= WORD_BITS
 
     @cached_property
     def shifts(self) -> list[int]:
-        """The lowest bit of every row."""
+        """Lowest bit of every row."""
         return [self.value + sum(self._widths[level + 1 :]) for level in range(len(self.sizes))]
 
     @cached_property
     def masks(self) -> list[int]:
-        """The bits of every row, at the low end."""
+        """Bits of every row, shifted to the low end."""
         return [(1 << width) - 1 for width in self._widths]
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """How values are written into words: as they are, where they are whole and small; else as places in a list.
+    """Encoding of values in words: small integers as they are, else as positions in a list.
 
-    bits: of a code, none where all values are 1. listed: all values that occur, in ascending order; None: as they are.
+    `bits`: of a code, 0 where all values are 1. `listed`: all values in ascending order; None without a list.
     """
 
     bits: int
@@ -66,49 +65,49 @@ class Codes:
 
     @classmethod
     def of(cls, values: Callable[[slice], AnyArray], count: int) -> "Codes | None":
-        """For so many values, which are read some at a time; None where one is no number ≥ 0, or too many differ."""
+        """Encoding of `count` values, read in chunks; None where one is invalid, or too many differ."""
         most, whole = [0.0], [True]
 
         def look(rows: slice) -> None:
             some = values(rows)
-            fine = bool(some.min() >= 0) and bool(some.max() < np.inf)  # NaN is neither
+            fine = bool(some.min() >= 0) and bool(some.max() < np.inf)  # False for NaN
             most.append(float(some.max()) if fine else np.inf)
             whole.append(bool((some == np.floor(some)).all()))
 
         by_pieces(look, count)
         if max(most) == np.inf:
             return None
-        if all(whole) and max(most) < MOST_CODES:
+        if all(whole) and max(most) < MAX_CODES:
             return cls(max(int(max(most)).bit_length(), 1))
         return cls._listing(values, count)
 
     @classmethod
     def _listing(cls, values: Callable[[slice], AnyArray], count: int) -> "Codes | None":
-        """By all that occur."""
+        """With a list of all values."""
         found, lost, lock = [np.zeros(0)], [False], Lock()
 
         def look(rows: slice) -> None:
             own = np.unique(values(rows)) if not lost[0] else found[0]
             with lock:
                 found[0] = np.union1d(found[0], own)
-                lost[0] = lost[0] or len(found[0]) > MOST_CODES
+                lost[0] = lost[0] or len(found[0]) > MAX_CODES
 
         by_pieces(look, count)
         return None if lost[0] else cls(max((len(found[0]) - 1).bit_length(), 1), found[0])
 
     def encode(self, values: AnyArray) -> AnyArray | None:
-        """The codes of some values; none where there is nothing to write."""
+        """Codes of values; None where there are no bits."""
         if self.bits == 0:
             return None
         return values if self.listed is None else np.searchsorted(self.listed, values)
 
     def decode(self, codes: AnyArray) -> AnyArray:
-        """The values of some codes, in a type that holds all that are listed."""
+        """Values of codes, in a dtype that holds all of them."""
         return codes if self.listed is None else taken(self.listed, codes)
 
 
 class CellWords:
-    """Room for so many cells as words, to be written, closed, sorted, and read once."""
+    """Words of `count` cells, to be written, closed, sorted, and read once."""
 
     def __init__(self, how: WordFormat, count: int) -> None:
         self.how = how
@@ -119,7 +118,7 @@ class CellWords:
         return len(self.words)
 
     def write(self, at: int, columns: Sequence[AnyArray], values: AnyArray | None) -> None:
-        """Write some cells, column by column, and their values, from a place on."""
+        """Write cells, column by column, and their values, from a position on."""
         from plait.data.sparse.sparse_kernels import place_bits
 
         count = len(columns[0])
@@ -129,7 +128,7 @@ class CellWords:
             place_bits(column, NO_ORDER, 0, count, 0, mask, shift, words)
 
     def close(self, stretches: Sequence[tuple[int, int]]) -> None:
-        """Leave out all that was not written; stretches: where something was, and how many, in order."""
+        """Remove unwritten words; `stretches`: start and length of written ranges, in order."""
         at = 0
         for begin, count in stretches:
             if at != begin:
@@ -138,12 +137,11 @@ class CellWords:
         self.words = self.words[:at]
 
     def sort(self) -> None:
-        """Sort all of them, in place."""
         if not in_order([self.words]):
             sort_words(self.words)
 
     def read(self, indices: tuple[str, ...]) -> "Read":
-        """The sorted cells as fibres, with their values; afterwards nothing is here any more."""
+        """Sorted cells as CSF, with their values; releases the words."""
         pieces = _Pieces(self.words, self.how)
         pieces.count()
         rows, starts, values = pieces.room()
@@ -162,7 +160,7 @@ class CellWords:
         )
 
     def _give_back(self, lo: int, hi: int) -> None:
-        """Give memory back whose words were read, in whole pages."""
+        """Release the memory of words that were read, in whole pages."""
         if hasattr(mmap, "MADV_DONTNEED"):
             page = mmap.PAGESIZE
             begin, end = -(-8 * lo // page) * page, 8 * hi // page * page
@@ -172,7 +170,7 @@ class CellWords:
 
 @dataclass(frozen=True)
 class Read:
-    """Distinct cells in order, their values (n,), and how many were added to another one."""
+    """Distinct sorted cells, their values (n,), and the number that were added to another one."""
 
     cells: CSFIndex
     values: NDArray[Any]
@@ -180,7 +178,7 @@ class Read:
 
 
 class _Pieces:
-    """Sorted words cut into pieces, each of whole cells: how many fibres begin in each, and what is written there."""
+    """Sorted words cut into chunks of whole cells, with the number of fibres that start in each."""
 
     def __init__(self, words: NDArray[np.uint64], how: WordFormat) -> None:
         self.words, self.how = words, how
@@ -194,7 +192,7 @@ class _Pieces:
     def _cut(self) -> list[tuple[int, int]]:
         cuts, lo, shift = [], 0, np.uint64(self.how.value)
         while lo < len(self.words):
-            hi = min(lo + STRETCH, len(self.words))
+            hi = min(lo + RELEASE_WORDS, len(self.words))
             while hi < len(self.words) and self.words[hi] >> shift == self.words[hi - 1] >> shift:
                 hi += 1
             cuts.append((lo, hi))
@@ -202,7 +200,7 @@ class _Pieces:
         return cuts
 
     def count(self) -> None:
-        """Count fibres and repeats, and find the largest value."""
+        """Count fibres and duplicates, and find the largest value."""
         from plait.data.sparse.sparse_kernels import count_levels
 
         def look(_: int, lo: int, hi: int) -> None:
@@ -215,7 +213,7 @@ class _Pieces:
         self.places = np.cumsum(self.counts, axis=0) - self.counts
 
     def room(self) -> tuple[list[AnyArray], list[AnyArray], AnyArray | None]:
-        """Rows and starts of all levels and values, to be written; no values where all of them are 1."""
+        """Arrays for rows and starts of all levels and values; no values where all are 1."""
         *fibres, repeats = self.totals.tolist()
         rows = [np.empty(count, row_type(size)) for count, size in zip(fibres, self.how.sizes)]
         starts = [np.empty(count + 1, start_type(fibres[-1])) for count in fibres[:-1]]
@@ -226,7 +224,7 @@ class _Pieces:
         return rows, starts, np.empty(fibres[-1], _kind(float(self.most.max())))
 
     def write(self, n: int, rows: list[AnyArray], starts: list[AnyArray], values: AnyArray | None) -> None:
-        """Write what begins in one piece."""
+        """Write one chunk."""
         from plait.data.sparse.sparse_kernels import write_level_rows, write_level_starts, write_values
 
         some, before, shifts = self.words[slice(*self.cuts[n])], np.uint64(self.before[n]), self.how.shifts
@@ -241,7 +239,7 @@ class _Pieces:
 
 
 def _kind(most: float) -> "np.dtype[Any]":
-    """What whole numbers up to one are kept in."""
+    """Dtype of integers up to `most`."""
     if most < 1 << 16:
         return np.dtype(np.uint8 if most < 1 << 8 else np.uint16)
     return np.dtype(np.float32 if most <= 1 << 24 else np.float64)

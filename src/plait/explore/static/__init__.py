@@ -1,1 +1,1 @@
-"""Files that are served as they are."""
+"""Static files."""

@@ -1,1 +1,1 @@
-"""Documents as whole pages of HTML: one file each, that asks for no other."""
+"""Files of whole HTML pages."""

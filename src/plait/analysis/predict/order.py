@@ -1,0 +1,46 @@
+"""Scores that order cells as their probabilities do, without integrals.
+
+A Gamma with the mean m and variance v of the rate has
+
+    −log P(x = 0) = (m²/v) log(1 + v/m)          (v = 0: m),
+
+and an ensemble −log of the mean of its members' P(x = 0) (docs/math.md, section 12; decision 35 has
+how far metrics are off). The logarithm does not saturate as P(x > 0) does. No score
+exceeds the mean rate, by Jensen's inequality, so candidates whose mean rate is below a floor need no variance.
+"""
+
+import numpy as np
+
+from plait._typing import Array, Rows
+from plait.analysis.predict.moments import grouped_moments, rates_along
+from plait.analysis.predict.prediction import closed_misses
+from plait.storage.fitted import Fitted
+from plait.tuning import TUNING
+
+MARGIN = 1e-9  # relative: by how much a mean rate may be off by rounding
+
+
+def order_scores(fit: Fitted, relation: str, rows: Rows) -> Array:
+    """−log P(x = 0) by matched moments at cells given by row numbers (n, order), (n,)."""
+    rows = fit.known[relation].canonical(rows)
+    score = np.empty(len(rows))
+    for at in range(0, len(rows), TUNING.predict_cells):
+        some = slice(at, at + TUNING.predict_cells)
+        found = np.stack([closed_misses(*grouped_moments(member, relation, rows[some])) for member in fit.members])
+        least = found.min(axis=0)
+        score[some] = least - np.log(np.exp(least - found).mean(axis=0))
+    return score
+
+
+def order_along(fit: Fitted, relation: str, rows: Rows, index: str, floor: Array | None) -> Array:
+    """Scores (n, size) of cells (n, order) with one index running over all its entities.
+
+    floor (n,): what is below it keeps its mean rate, if that is below as well. None: all are mean rates.
+    """
+    scores = rates_along(fit, relation, rows, index)
+    if floor is not None:
+        query, entity = np.nonzero(scores * (1 + MARGIN) >= floor[:, None])
+        cells = rows[query]
+        cells[:, fit.model.equation(relation).indices.index(index)] = entity
+        scores[query, entity] = order_scores(fit, relation, cells)
+    return scores
