@@ -52,9 +52,9 @@ def run(
 ) -> Results:  # fmt: skip
     """Measure every cell that has no result yet; each is kept when it is finished, or failed."""
     results = Results(path, study.name, study.source, quick, command)
-    if study.packages and MACHINE not in results:
-        results.add(MACHINE, {"date": date.today().isoformat(), "versions": versions(study.packages)})
     todo = [row for row in rows if row.about not in results]
+    if study.packages and (todo or MACHINE not in results):
+        _note_run(results, study)
     begin, before = time.perf_counter(), len(rows) - len(todo)
     for count, row in enumerate(todo):
         watch(Step(row.about, before + count, len(rows), time.perf_counter() - begin))
@@ -65,6 +65,16 @@ def run(
         results.add(row.about, figures)
     watch(Step(None, len(rows), len(rows), time.perf_counter() - begin))
     return results
+
+
+def _note_run(results: Results, study: Study) -> None:
+    """Keep the days of the first and the last run, and the last version of each package that was there."""
+    before = results.get(MACHINE) or {"date": "", "versions": {}}
+    first, today = before["date"].split(" to ")[0], date.today().isoformat()
+    days = f"{first} to {today}" if first not in ("", today) else today
+    found = {"date": days, "versions": before["versions"] | versions(study.packages)}
+    if found != results.get(MACHINE):
+        results.add(MACHINE, found)
 
 
 def say_failures(results: Results) -> int:

@@ -1,6 +1,7 @@
 """Readers of the shared data: links as row numbers (n, order), and how many entities each axis has."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -28,11 +29,8 @@ class Triples:
 
 
 def triples(name: str) -> Triples:
-    """Nations, Kinships or UMLS; heads and tails are numbered alike."""
-    parts = {
-        part: pl.read_csv(SHARED / name / f"{part}.txt", separator="\t", has_header=False, new_columns=["h", "p", "t"])
-        for part in TRIPLES
-    }
+    """Nations, Kinships, UMLS or WN18RR; heads and tails are numbered alike."""
+    parts = {part: _triples_of(SHARED / name, part) for part in TRIPLES}
     everything = pl.concat(parts.values())
     entities = pl.concat([everything["h"], everything["t"]]).unique().sort()
     places = {"h": entities, "p": everything["p"].unique().sort(), "t": entities}
@@ -41,6 +39,13 @@ def triples(name: str) -> Triples:
         for part, table in parts.items()
     }
     return Triples((len(entities), len(places["p"]), len(entities)), cells)
+
+
+def _triples_of(folder: Path, part: str) -> pl.DataFrame:
+    columns = ["h", "p", "t"]
+    if (file := folder / f"{part}.parquet").exists():
+        return pl.read_parquet(file).rename(dict(zip(("head", "relation", "tail"), columns)))
+    return pl.read_csv(folder / f"{part}.txt", separator="\t", has_header=False, new_columns=columns)
 
 
 def graph(name: str) -> tuple[int, Cells]:
@@ -70,6 +75,16 @@ def plays() -> tuple[tuple[int, int], Cells]:
     """Last.fm: user, artist, as 0/1."""
     table = pl.read_parquet(SHARED / "lastfm" / "user_listen_artist_rels.parquet")
     return _numbered(table.select("sourceNodeId", "targetNodeId"))  # type: ignore[return-value]
+
+
+def gowalla() -> tuple[tuple[int, int], dict[str, Cells]]:
+    """Who checked in where, in the official parts; users and items are numbered already."""
+    parts = {
+        part: pl.read_parquet(SHARED / "gowalla" / f"{part}.parquet").select("user", "item").to_numpy().astype(np.int64)
+        for part in TRIPLES
+    }
+    users, items = np.max([part.max(axis=0) for part in parts.values()], axis=0) + 1
+    return (int(users), int(items)), parts
 
 
 def _numbered(table: pl.DataFrame) -> tuple[tuple[int, ...], Cells]:

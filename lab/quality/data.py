@@ -1,7 +1,7 @@
 """The tasks: links to fit on, links to choose by, links to be tested by. Choosing never sees the last."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from lab.harness.sources import Cells
 from lab.quality.cells import among, both_ways, distinct
 
 TEN = 10  # non-links for each tested link
+QUERIES = 2000  # links or lists of a test that are ranked, unless it is an official one
+MIN_LINKS = 20  # of a relation without self-links, from which on it has none (decision 17)
 VALIDATION = 0.1  # of the links that may be seen, where there is no official part to choose by
 QUICK_USERS = 150
 
@@ -32,7 +34,8 @@ class Seen:
 class Asked:
     """What is judged. links and others (n, order); known: cells that are no rivals in a ranking; axes to rank on.
 
-    lists: whether a query is a whole list, as of a user, and not one link. queries: at most so many links are ranked.
+    lists: the measures of lists, where a query is a whole list, as of a user, and not one link. hits: the k of hits@k.
+    loopless: which relations (n_relations,) link no entity to itself, in triples. queries: how many are ranked at most.
     """
 
     links: Cells
@@ -40,8 +43,10 @@ class Asked:
     known: Cells
     shape: tuple[int, ...]
     axes: dict[int, str]
-    lists: bool = False
-    queries: int = 2000
+    lists: tuple[str, ...] = ()
+    hits: tuple[int, ...] = ()
+    loopless: np.ndarray | None = None
+    queries: int = QUERIES
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set. words: what it is; hidden: how the test was put aside; splits: how many there are."""
+    """A data set. words: what it is; hidden: how the test was put aside; splits: how many there are.
+
+    published: figures that others published of the official test, by method. large: has too many cells for an array.
+    """
 
     words: str
     hidden: str
@@ -64,6 +72,8 @@ class Source:
     folder: str
     splits: int
     load: Callable[[int, bool], Task]
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    large: bool = False
 
     @property
     def absent(self) -> str:
@@ -71,14 +81,24 @@ class Source:
         return sources.absent(self.folder)
 
 
-def triples(name: str) -> Task:
+def triples(name: str, hits: tuple[int, ...] = ()) -> Task:
     """A knowledge graph: fitted on its training triples, chosen by its validation triples, tested by its test."""
     found = sources.triples(name)
     train, valid, test = (distinct(found.parts[part]) for part in sources.TRIPLES)
     valid, test = valid[~among(valid, train, found.shape)], test[~among(test, train, found.shape)]
     seen = Seen("triples", found.shape, train, np.zeros((0, 3), np.int64))
     axes = {2: "tail", 0: "head"}
-    return Task(seen, ask(valid, [train], found.shape, axes, 1), seen, ask(test, [train, valid], found.shape, axes, 2))
+    tested = ask(test, [train, valid], found.shape, axes, 2)
+    tested = replace(tested, hits=hits, loopless=loopless(train, found.shape[1]), queries=len(test))
+    return Task(seen, ask(valid, [train], found.shape, axes, 1), seen, tested)
+
+
+def loopless(triples: Cells, relations: int) -> np.ndarray:
+    """Which relations (relations,) have enough links, and none of an entity to itself."""
+    links, loops = (
+        np.bincount(part[:, 1], minlength=relations) for part in (triples, triples[triples[:, 0] == triples[:, 2]])
+    )
+    return (links >= MIN_LINKS) & (loops == 0)
 
 
 def graph(name: str, split: int) -> Task:
@@ -107,7 +127,7 @@ def hidden_links(kind: str, shape: tuple[int, ...], links: Cells, split: int, ax
     """A fifth of the links to be tested by, a tenth of the others to choose by; all look like zeros."""
     test, rest = _parted(links, 0.2, split)
     valid, train = _parted(rest, VALIDATION, split)
-    closed, lists = np.zeros((0, len(shape)), np.int64), kind == "matrix"
+    closed, lists = np.zeros((0, len(shape)), np.int64), LISTS if kind == "matrix" else ()
     return Task(
         Seen(kind, shape, train, closed),
         ask(valid, [train], shape, axes, 1, lists),
@@ -122,6 +142,24 @@ def plays(split: int, quick: bool) -> Task:
     if quick:
         shape, links = _of_first(shape, links, QUICK_USERS)
     return hidden_links("matrix", shape, links, split, {1: "artist"})
+
+
+def gowalla(quick: bool) -> Task:
+    """Who checked in where: chosen by the validation links, then fitted on them too, as published results are."""
+    shape, parts = sources.gowalla()
+    if quick:
+        sizes = [np.sum(part[:, 0] < QUICK_USERS) for part in parts.values()]
+        shape, links = _of_first(shape, np.concatenate(list(parts.values())), QUICK_USERS)
+        parts = dict(zip(parts, np.split(links, np.cumsum(sizes)[:-1])))
+    train, valid, test = (distinct(part) for part in parts.values())
+    both, closed, axes = distinct(np.concatenate([train, valid])), np.zeros((0, 2), np.int64), {1: "item"}
+    asked = ask(test, [both], shape, axes, 2, PUBLISHED_LISTS)
+    return Task(
+        Seen("matrix", shape, train, closed),
+        ask(valid, [train], shape, axes, 1, PUBLISHED_LISTS),
+        Seen("matrix", shape, both, closed),
+        replace(asked, queries=shape[0]),
+    )
 
 
 def tags(split: int, quick: bool) -> Task:
@@ -172,6 +210,8 @@ def communities(split: int, quick: bool) -> Task:
     return hidden_edges(nodes, edges, split)
 
 
+LISTS = ("NDCG@10", "recall@20")
+PUBLISHED_LISTS = ("NDCG@20", "full recall@20")
 TENTH, FIFTH = "a tenth of the edges", "a fifth of the links"
 SOURCES = {
     "Nations": Source(
@@ -183,11 +223,41 @@ SOURCES = {
     "UMLS": Source(
         "135 medical concepts, 46 relations", "the official test", "triples", "umls", 1, lambda n, q: triples("umls")
     ),
-    "USAir": Source("332 airports, 2126 routes", TENTH, "graph", "graphs", 3, lambda n, q: graph("usair", n)),
-    "Celegans": Source("297 neurons, 2148 contacts", TENTH, "graph", "graphs", 3, lambda n, q: graph("celegans", n)),
-    "communities": Source("drawn: 400 nodes in 12 overlapping groups", TENTH, "graph", "", 3, communities),
-    "Last.fm plays": Source("1892 users, 17,632 artists, 92,834 links", FIFTH, "matrix", "lastfm", 1, plays),
-    "Last.fm tags": Source("1892 users, 12,523 artists, 9749 tags, 186,479 links", FIFTH, "tensor", "lastfm", 1, tags),
+    "WN18RR": Source(
+        "40,943 senses of words, 11 relations, 93,003 links",
+        "the official test",
+        "triples",
+        "wn18rr",
+        1,
+        lambda n, q: triples("wn18rr", (1, 10)),
+        large=True,
+        published={
+            "ComplEx-N3": {"MRR": 0.48},
+            "RESCAL (LibKGE)": {"MRR": 0.467},
+            "AnyBURL": {"hits@1": 0.457, "hits@10": 0.577},
+        },
+    ),
+    "USAir": Source("332 airports, 2126 routes", TENTH, "graph", "graphs", 5, lambda n, q: graph("usair", n)),
+    "Celegans": Source("297 neurons, 2148 contacts", TENTH, "graph", "graphs", 5, lambda n, q: graph("celegans", n)),
+    "communities": Source("drawn: 400 nodes in 12 overlapping groups", TENTH, "graph", "", 5, communities),
+    "Last.fm plays": Source("1892 users, 17,632 artists, 92,834 links", FIFTH, "matrix", "lastfm", 3, plays),
+    "Gowalla": Source(
+        "29,858 users, 40,981 places, 1,027,370 check-ins",
+        "the official test",
+        "matrix",
+        "gowalla",
+        1,
+        lambda n, q: gowalla(q),
+        large=True,
+        published={
+            "item-based CF": {"full recall@20": 0.157, "NDCG@20": 0.121},
+            "SLIM": {"full recall@20": 0.170, "NDCG@20": 0.138},
+            "EASE": {"full recall@20": 0.1765, "NDCG@20": 0.1467},
+            "LightGCN": {"full recall@20": 0.182, "NDCG@20": 0.1547},
+            "SimpleX": {"full recall@20": 0.187, "NDCG@20": 0.156},
+        },
+    ),
+    "Last.fm tags": Source("1892 users, 12,523 artists, 9749 tags, 186,479 links", FIFTH, "tensor", "lastfm", 3, tags),
     "UCLAF": Source(
         "146 users, 168 places, 5 activities", "three cells in five", "tensor", "uclaf", 3, lambda n, q: uclaf(n)
     ),
@@ -204,8 +274,9 @@ def _parted(links: Cells, share: float, seed: int) -> tuple[Cells, Cells]:
 
 
 def ask(
-    links: Cells, known: list[Cells], shape: tuple[int, ...], axes: dict[int, str], seed: int, lists: bool = False
-) -> Asked:
+    links: Cells, known: list[Cells], shape: tuple[int, ...], axes: dict[int, str], seed: int,
+    lists: tuple[str, ...] = (),
+) -> Asked:  # fmt: skip
     """Links, and ten times as many cells that are neither they nor known (all of them where there are fewer)."""
     every = distinct(np.concatenate([links, *known]))
     return Asked(links, _others(every, shape, TEN * len(links), seed), every, shape, axes, lists)

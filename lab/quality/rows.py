@@ -1,4 +1,4 @@
-"""The rows: a method on a split of a data set, each measured in a process of its own."""
+"""The rows: a method on one split of a data set, each measured in a process of its own."""
 
 import time
 from collections.abc import Iterator
@@ -18,10 +18,13 @@ THREADS = 1  # of everybody
 
 
 def rows(data: str, quick: bool) -> Iterator[Row]:
-    """A row for every method that is for such data."""
+    """A row for every split and every method that is for such data."""
+    source = SOURCES[data]
     for method in METHODS:
-        if SOURCES[data].kind in find(method).kinds:
-            yield Row({"part": data, "method": method}, partial(measured, data=data, method=method, quick=quick))
+        if source.kind in find(method).kinds and (find(method).large or not source.large):
+            for split in range(1 if quick else source.splits):
+                about = {"data": data, "method": method, "split": split}
+                yield Row({"part": data, "method": method, "split": split}, partial(measured, **about, quick=quick))
 
 
 def names(quick: bool) -> tuple[str, ...]:
@@ -34,18 +37,16 @@ def absent(data: str, method: str) -> str:
     return SOURCES[data].absent or missing(find(method).package)
 
 
-def measured(done: Done, data: str, method: str, quick: bool) -> Figures:
+def measured(done: Done, data: str, method: str, split: int, quick: bool) -> Figures:
     """The figures of a row, or why there are none."""
     if reason := absent(data, method):
         return {"absent": reason}
-    return call("lab.quality.rows:carry_out", LONGEST, THREADS, data=data, method=method, quick=quick)
+    return call("lab.quality.rows:carry_out", LONGEST, THREADS, data=data, method=method, split=split, quick=quick)
 
 
-def carry_out(data: str, method: str, quick: bool) -> Figures:
-    """The figures of every split."""
-    source, own = SOURCES[data], find(method)()
-    splits = range(1 if quick else source.splits)
-    return {"splits": [in_split(own, source.load(split, quick), split, quick) for split in splits]}
+def carry_out(data: str, method: str, split: int, quick: bool) -> Figures:
+    """The figures of a split."""
+    return in_split(find(method)(), SOURCES[data].load(split, quick), split, quick)
 
 
 def in_split(own: Method, task: Task, split: int, quick: bool) -> Figures:

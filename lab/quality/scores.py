@@ -26,6 +26,21 @@ class Scores(ABC):
         return self.cells(every).reshape(len(cells), size)
 
 
+class Product(Scores):
+    """Scores left @ right.T of two factors (size, rank), for matrices that are too large for an array."""
+
+    def __init__(self, left: np.ndarray, right: np.ndarray) -> None:
+        super().__init__((len(left), len(right)))
+        self.factors = left, right
+
+    def cells(self, cells: Cells) -> np.ndarray:
+        left, right = (factor[rows] for factor, rows in zip(self.factors, cells.T))
+        return np.einsum("ij,ij->i", left, right)
+
+    def along(self, cells: Cells, axis: int) -> np.ndarray:
+        return self.factors[1 - axis][cells[:, 1 - axis]] @ self.factors[axis].T
+
+
 class Dense(Scores):
     """All scores in one array."""
 

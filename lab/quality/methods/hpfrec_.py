@@ -6,7 +6,7 @@ import numpy as np
 
 from lab.quality.data import Seen
 from lab.quality.methods.method import TWO, Method
-from lab.quality.scores import Dense, Scores
+from lab.quality.scores import Product, Scores
 
 
 class Hpf(Method):
@@ -15,6 +15,7 @@ class Hpf(Method):
     package = "hpfrec"
     says = "hpfrec: hierarchical Poisson factorisation, VB; tried: factors"
     kinds = TWO
+    large = True
     settings = ({"k": 10}, {"k": 20}, {"k": 50}, {"k": 100})
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
@@ -27,9 +28,8 @@ class Hpf(Method):
             keep_data=False, produce_dicts=True,
         )  # fmt: skip
         model.fit(table)
-        return Dense(_rows(model.Theta, model.user_mapping_, seen.shape[0]) @ _rows(
-            model.Beta, model.item_mapping_, seen.shape[1]
-        ).T)  # fmt: skip
+        users, items = (model.Theta, model.user_mapping_), (model.Beta, model.item_mapping_)
+        return Product(*(_rows(*own, size) for own, size in zip((users, items), seen.shape)))
 
 
 def _rows(factor: np.ndarray, names: np.ndarray, size: int) -> np.ndarray:

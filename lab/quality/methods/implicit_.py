@@ -6,7 +6,7 @@ import numpy as np
 
 from lab.quality.data import Seen
 from lab.quality.methods.method import TWO, Method, matrix
-from lab.quality.scores import Dense, Scores
+from lab.quality.scores import Product, Scores
 
 
 class Als(Method):
@@ -15,6 +15,7 @@ class Als(Method):
     package = "implicit"
     says = "implicit: weighted least squares; tried: factors, regularisation"
     kinds = TWO
+    large = True
     settings = tuple({"factors": factors, "regularization": weight} for factors in (20, 100) for weight in (1.0, 10.0))
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
@@ -31,6 +32,7 @@ class Bpr(Method):
     package = "implicit"
     says = "implicit: pairwise ranking loss by stochastic gradients; tried: factors, learning rate"
     kinds = TWO
+    large = True
     settings = tuple({"factors": factors, "learning_rate": rate} for factors in (20, 100) for rate in (0.01, 0.05))
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
@@ -48,4 +50,4 @@ def _scores(kind: Any, seen: Seen, **options: Any) -> Scores:
     with threadpool_limits(1, "blas"):  # it warns of more
         model = kind(**options)
         model.fit(matrix(seen), show_progress=False)
-    return Dense(np.asarray(model.user_factors) @ np.asarray(model.item_factors).T)
+    return Product(np.asarray(model.user_factors), np.asarray(model.item_factors))

@@ -18,13 +18,15 @@ class Method(ABC):
     """Something that scores cells after it has seen links.
 
     package: as pip knows it, if there is one. says: what it does, in a few words. kinds: of data that it is for.
-    settings: what it tries, at most TRIES; those of a method without any are one empty dict.
+    settings: what it tries, at most TRIES; those of a method without any are one empty dict. large: whether it is for
+    data with too many cells for an array.
     """
 
     package = ""
     says = ""
     kinds: tuple[str, ...] = (*TWO, *THREE)
     settings: tuple[dict[str, Any], ...] = ({},)
+    large = False
 
     @abstractmethod
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:

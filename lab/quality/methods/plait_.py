@@ -11,7 +11,8 @@ from lab.quality.cells import Cells
 from lab.quality.data import Seen
 from lab.quality.methods.method import Method
 from lab.quality.scores import Scores
-from plait.analysis.predict.prediction import score
+from plait.analysis.predict.moments import mean_rate, rates_along
+from plait.analysis.predict.order import order_scores
 
 EQUATIONS = {
     "triples": "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]",
@@ -26,6 +27,8 @@ SMALL = 2_000_000  # cells; beyond, links are so rare that Poisson and Bernoulli
 class Default(Method):
     """One fit."""
 
+    large = True
+
     says = f"one fit of rank {RANK}, nothing chosen"
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
@@ -35,11 +38,32 @@ class Default(Method):
 class Five(Method):
     """An ensemble."""
 
+    large = True
+
     says = "`restarts=5`, the rank left out, nothing chosen"
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
         fit = fitted(seen, restarts=5, seed=seed)
-        return Fitted(fit, {"rank": " × ".join(map(str, fit.rank.values()))})
+        return Fitted(fit, _found(fit))
+
+
+class Evidence(Method):
+    """One fit with the evidence that it takes itself; ends of one kind have one factor."""
+
+    says = 'one fit, `evidence="auto"`, the rank left out'
+    large = True
+    restarts = 1
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        fit = fitted(seen, SHARED[seen.kind], evidence="auto", restarts=self.restarts, seed=seed)
+        return Fitted(fit, _found(fit) | {"evidence": _evidence(fit)})
+
+
+class EvidenceFive(Evidence):
+    """An ensemble."""
+
+    says = "the same with `restarts=5`"
+    restarts = 5
 
 
 class Em(Method):
@@ -59,7 +83,7 @@ class Other(Method):
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
         fit = fitted(seen, self.text, fixed=self.given(seen), restarts=5, seed=seed)
-        return Fitted(fit, {"rank": " × ".join(map(str, fit.rank.values()))})
+        return Fitted(fit, _found(fit))
 
     def given(self, seen: Seen) -> dict[str, Any] | None:
         """Factors that are given."""
@@ -94,15 +118,6 @@ class Shared(Other):
     says = f"five fits of `{text.splitlines()[0]}`"
 
 
-class SharedApart(Shared):
-    """The same, and nothing is linked to itself: under this equation no self-link is observed, so none is proposed."""
-
-    says = f"{Shared.says}, self-links ranked last"
-
-    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
-        return Apart(super().fit(seen, setting, seed, quick))
-
-
 class Pairwise(Other):
     """Components of pairs of indices, beside those of all three."""
 
@@ -116,6 +131,19 @@ class Remembered(Pairwise):
 
     text = f"{Pairwise.text} + M[j,k] + N[i,k]"
     says = f"five fits of `{text}`"
+
+
+SHARED = EQUATIONS | {"triples": Shared.text, "graph": Symmetric.text}
+
+
+def _found(fit: plait.Fit) -> dict[str, Any]:
+    """The rank of each latent index."""
+    return {"rank": " × ".join(map(str, fit.rank.values()))}
+
+
+def _evidence(fit: plait.Fit) -> str:
+    """The kinds of evidence that a fit took."""
+    return " and ".join(kind for kind in ("neighbours", "paths") if kind in fit.model.factors) or "none"
 
 
 def fitted(seen: Seen, text: str = "", **options: Any) -> plait.Fit:
@@ -133,22 +161,18 @@ def fitted(seen: Seen, text: str = "", **options: Any) -> plait.Fit:
 
 
 class Fitted(Scores):
-    """The expected link of a fit."""
+    """How probable links are by a fit: by the mean rate or, for Bernoulli, in the order of `plait.evaluate`."""
 
     def __init__(self, fit: plait.Fit, found: dict[str, Any] | None = None) -> None:
         super().__init__(tuple(len(fit.entities[index]) for index in fit.model.equation("X").indices), found)
         self.fit = fit
 
-    def cells(self, cells: Cells) -> np.ndarray:
-        return score(self.fit, "X", cells)
-
-
-class Apart(Scores):
-    """Scores of triples, in which a head that is its own tail is the last of all."""
-
-    def __init__(self, scores: Scores) -> None:
-        super().__init__(scores.shape, scores.found)
-        self.scores = scores
+        self.is_plain = fit.likelihood["X"].plain
 
     def cells(self, cells: Cells) -> np.ndarray:
-        return np.where(cells[:, 0] == cells[:, 2], -np.inf, self.scores.cells(cells))
+        return (mean_rate if self.is_plain else order_scores)(self.fit, "X", cells)
+
+    def along(self, cells: Cells, axis: int) -> np.ndarray:
+        if not self.is_plain:
+            return super().along(cells, axis)
+        return rates_along(self.fit, "X", cells, self.fit.model.equation("X").indices[axis])

@@ -17,6 +17,7 @@ class Popularity(Method):
     """The product over the indices of how many known links each entity has."""
 
     says = "the product of how many links each entity has"
+    large = True
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
         return Counts(seen, [(k,) for k in range(len(seen.shape))], 0.0)
@@ -43,11 +44,24 @@ class Counts(Scores):
 
     def cells(self, cells: Cells) -> np.ndarray:
         score = np.ones(len(cells))
-        for group, (keys, counts) in self.groups.items():
-            mine = self._keys(cells, group)
-            place = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
-            score *= np.where(keys[place] == mine, counts[place], 0) + self.few
+        for group in self.groups:
+            score *= self._counts(cells, group)
         return score
+
+    def along(self, cells: Cells, axis: int) -> np.ndarray:
+        if set(self.groups) != {(k,) for k in range(len(self.shape))}:
+            return super().along(cells, axis)
+        running = np.zeros((self.shape[axis], len(self.shape)), np.int64)
+        running[:, axis] = np.arange(self.shape[axis])
+        rest = np.prod([self._counts(cells, group) for group in self.groups if group != (axis,)], axis=0)
+        return np.outer(rest, self._counts(running, (axis,)))
+
+    def _counts(self, cells: Cells, group: tuple[int, ...]) -> np.ndarray:
+        """How many links (n,) the entities of some indices have in each cell, and a few more."""
+        keys, counts = self.groups[group]
+        mine = self._keys(cells, group)
+        place = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
+        return np.where(keys[place] == mine, counts[place], 0) + self.few
 
     def _keys(self, cells: Cells, group: tuple[int, ...]) -> np.ndarray:
         return np.ravel_multi_index(tuple(cells[:, k] for k in group), [self.shape[k] for k in group])

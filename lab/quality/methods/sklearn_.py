@@ -5,7 +5,7 @@ from typing import Any
 
 from lab.quality.data import Seen
 from lab.quality.methods.method import TWO, Method, matrix
-from lab.quality.scores import Dense, Scores
+from lab.quality.scores import Product, Scores
 
 
 class Nmf(Method):
@@ -14,6 +14,7 @@ class Nmf(Method):
     package = "scikit-learn"
     says = "scikit-learn: NMF by Kullback–Leibler; tried: components"
     kinds = TWO
+    large = True
     settings = ({"n_components": 5}, {"n_components": 10}, {"n_components": 20}, {"n_components": 50})
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
@@ -25,4 +26,4 @@ class Nmf(Method):
                 **setting, init="random", solver="mu", beta_loss="kullback-leibler", max_iter=200, random_state=seed
             )
             left = nmf.fit_transform(matrix(seen))
-        return Dense(left @ nmf.components_)
+        return Product(left, nmf.components_.T)

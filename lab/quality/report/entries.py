@@ -1,14 +1,14 @@
 """What was found, by data, method and measure: means over splits, with standard errors."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
 from lab.harness.results import Found
 from lab.quality.data import SOURCES
-from lab.quality.methods import EASIER, METHODS, OURS
+from lab.quality.methods import METHODS, OURS
 
 NO_PEERS = (*OURS, "popularity", "popularity of pairs")
 
@@ -17,29 +17,39 @@ NO_PEERS = (*OURS, "popularity", "popularity of pairs")
 class Entry:
     """A figure by split. errors: the standard error of each, None where it cannot be had."""
 
-    values: tuple[float, ...]
-    errors: tuple[float | None, ...]
+    values: Mapping[int, float]
+    errors: Mapping[int, float | None]
 
     @property
     def value(self) -> float:
         """The mean over splits."""
-        return mean(self.values)
+        return mean(self.values.values())
 
     @property
     def error(self) -> float | None:
         """The standard error of the mean: over splits where there are several."""
-        return _error(self.values) if len(self.values) > 1 else self.errors[0]
-
-    def near(self, other: "Entry") -> bool:
-        """Whether two are equal within two standard errors of their difference: of the same splits, if there are some.
-
-        Those of one split are taken as independent, though the tested links are the same: ties are called too often.
-        """
         if len(self.values) > 1:
-            error = _error([one - two for one, two in zip(self.values, other.values)])
+            return _error(list(self.values.values()))
+        return next(iter(self.errors.values()))
+
+    def on(self, other: "Entry") -> "Entry":
+        """The figure on the splits of which another is known too; as it is where no split is common."""
+        common = [split for split in self.values if split in other.values] or list(self.values)
+        return Entry(*({split: part[split] for split in common} for part in (self.values, self.errors)))
+
+    def ahead(self, other: "Entry") -> float:
+        """By how many standard errors of the difference a figure is larger, on the splits that both have.
+
+        Two figures of one split are taken as independent, though the tested links are the same: that makes the error
+        too large.
+        """
+        mine, theirs = self.on(other), other.on(self)
+        if len(mine.values) > 1 and mine.values.keys() == theirs.values.keys():
+            error = _error([mine.values[split] - theirs.values[split] for split in mine.values])
         else:
-            error = math.hypot(self.error or 0.0, other.error or 0.0)
-        return abs(self.value - other.value) <= 2 * error
+            error = math.hypot(mine.error or 0.0, theirs.error or 0.0)
+        difference = mine.value - theirs.value
+        return difference / error if error else math.copysign(math.inf, difference) if difference else 0.0
 
     def __str__(self) -> str:
         return f"{self.value:.3f}" if self.error is None else f"{self.value:.3f} ± {self.error:.3f}"
@@ -47,22 +57,46 @@ class Entry:
 
 @dataclass(frozen=True)
 class Line:
-    """A method on a data set. measures: in their order; settings: those taken, by split; seconds of a fit, of all."""
+    """A method on a data set. measures: in their order; settings: those taken, by split; seconds of a fit, of choosing.
+
+    Published figures have no seconds.
+    """
 
     measures: dict[str, Entry]
     settings: list[dict[str, Any]]
-    fit: float
-    choice: float
-    splits: int
+    fit: float | None = None
+    choice: float | None = None
+
+    @property
+    def splits(self) -> int:
+        """How many splits were measured."""
+        return len(next(iter(self.measures.values())).values)
 
 
 Lines = dict[str, Line]  # by method
 
 
 def lines(found: Found, data: str) -> Lines:
-    """All methods that were measured on a data set, in their order."""
-    made = {cell["method"]: figures["splits"] for cell, figures in found.part(data) if "splits" in figures}
-    return {method: _line(made[method]) for method in METHODS if method in made}
+    """All methods that were measured on a data set, in their order, and what others published."""
+    made: dict[str, dict[int, Any]] = {}
+    for cell, figures in sorted(found.part(data), key=lambda row: row[0]["split"]):
+        if "figures" in figures:
+            made.setdefault(cell["method"], {})[cell["split"]] = figures
+    own = {method: _line(made[method]) for method in METHODS if method in made}
+    return own | (_published(data) if own and not found.head.get("quick") else {})
+
+
+def _published(data: str) -> Lines:
+    return {
+        f"{method} (published)": Line({name: Entry({0: value}, {0: None}) for name, value in figures.items()}, [])
+        for method, figures in SOURCES[data].published.items()
+    }
+
+
+def measures(own: Lines) -> list[str]:
+    """All measures of a data set, in their order; those of which no method has a figure are left out."""
+    widest = max(own.values(), key=lambda line: len(line.measures))
+    return list(dict.fromkeys(name for line in (widest, *own.values()) for name in line.measures))
 
 
 def measured(found: Found) -> dict[str, Lines]:
@@ -72,18 +106,13 @@ def measured(found: Found) -> dict[str, Lines]:
 
 
 def best(own: Lines, measure: str, among: tuple[str, ...] | None = None) -> str | None:
-    """The best of some methods by a measure, of all that have the same rivals if none are named."""
-    there = [method for method in compared(own) if among is None or method in among]
+    """The best of some methods by a measure, of all if none are named."""
+    there = [method for method, line in own.items() if measure in line.measures and (among is None or method in among)]
     return max(there, key=lambda method: own[method].measures[measure].value, default=None)
 
 
-def compared(own: Lines) -> Lines:
-    """The methods that have the same rivals."""
-    return {method: line for method, line in own.items() if method not in EASIER}
-
-
 def peers(own: Lines) -> tuple[str, ...]:
-    """The methods that are neither Plait nor popularity."""
+    """The methods that are neither Plait nor popularity, published ones too."""
     return tuple(method for method in own if method not in NO_PEERS)
 
 
@@ -92,17 +121,19 @@ def main_measure(own: Lines) -> str:
     return next(iter(next(iter(own.values())).measures))
 
 
-def _line(runs: list[dict[str, Any]]) -> Line:
-    names = runs[0]["figures"]
-    measures = {
-        name: Entry(*(tuple(run["figures"][name][part] for run in runs) for part in ("value", "error")))
-        for name in names
+def _line(runs: Mapping[int, dict[str, Any]]) -> Line:
+    entries = {
+        name: Entry(
+            *({split: run["figures"][name][part] for split, run in runs.items()} for part in ("value", "error"))
+        )
+        for name in next(iter(runs.values()))["figures"]
     }
-    seconds = [run["seconds"] for run in runs]
-    return Line(
-        measures, [run["setting"] for run in runs], mean(s["fit"] for s in seconds),
-        mean(s["choice"] for s in seconds), len(runs),
-    )  # fmt: skip
+    fit, choice = (mean(_seconds(runs.values(), part)) for part in ("fit", "choice"))
+    return Line(entries, [run["setting"] for run in runs.values()], fit, choice)
+
+
+def _seconds(runs: Iterable[dict[str, Any]], part: str) -> list[float]:
+    return [run["seconds"][part] for run in runs]
 
 
 def _error(values: Sequence[float]) -> float:

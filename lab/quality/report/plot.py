@@ -8,7 +8,12 @@ from lab.harness.results import Found
 from lab.quality.methods import METHODS, OURS
 from lab.quality.report.entries import Lines, main_measure, measured
 
-COLOURS = {"Plait": "#56B4E9", "Plait, five fits": "#0072B2", "Plait, EM": "#D55E00"}
+COLOURS = {
+    "Plait": "#56B4E9",
+    "Plait, five fits": "#0072B2",
+    "Plait, evidence": "#E69F00",
+    "Plait, evidence, five fits": "#D55E00",
+}
 MOST = 5  # panels beside one another
 
 
@@ -19,7 +24,8 @@ def draw(found: Found, folder: Path) -> None:
         return
     across = min(MOST, len(every))
     bands = -(-len(every) // across)
-    names = [method for method in METHODS if any(method in own for own in every.values())]
+    names = list(dict.fromkeys([*METHODS, *(method for own in every.values() for method in own)]))
+    names = [method for method in names if any(method in own for own in every.values())]
     figure, axes = plots.panels(across, 2 * bands, width=2.1, height=0.19 * len(names) + 0.5, sharey=True)
     with plots.styled():
         for position, (data, own) in enumerate(every.items()):
@@ -38,7 +44,7 @@ def draw(found: Found, folder: Path) -> None:
 
 def _dots(panel: Any, own: Lines, names: list[str], measure: str) -> None:
     for y, method in enumerate(names):
-        if method in own:
+        if method in own and measure in own[method].measures:
             entry = own[method].measures[measure]
             colour = COLOURS.get(method, "#666666")
             size = 5.5 if method in OURS else 4.5

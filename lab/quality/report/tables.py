@@ -6,11 +6,12 @@ from typing import Any
 from lab.harness.results import Found
 from lab.harness.table import NOTHING, text_table
 from lab.quality.data import SOURCES
-from lab.quality.methods import BEST, METHODS, TRIES, find
-from lab.quality.report.entries import Lines, best, compared, lines, main_measure, measured, peers
+from lab.quality.methods import BEST, METHODS, OURS, PLAIN, TRIES, find
+from lab.quality.report.entries import Lines, best, lines, main_measure, measured, measures, peers
 from plait.rendering.document import Table
 
 BASELINES = ("popularity", "popularity of pairs")
+BEHIND, TIED, AHEAD = "**Another is better**", "Within two standard errors of the best other", "Better than all others"
 
 
 def glance(found: Found, precision: bool) -> Table:
@@ -19,64 +20,76 @@ def glance(found: Found, precision: bool) -> Table:
     for data, own in measured(found).items():
         measure = "AP" if precision else main_measure(own)
         popular, peer = best(own, measure, BASELINES), best(own, measure, peers(own))
-        shown = [_shown(own, method, measure) for method in ("Plait", BEST, "Plait, EM")]
+        shown = [_shown(own, method, measure) for method in ("Plait", PLAIN, "Plait, evidence", BEST)]
         beside = _shown(own, peer, measure) if peer else NOTHING
         rows.append(
             [data, measure, *shown, _shown(own, popular, measure), peer or NOTHING, beside, place(own, measure)]
         )
-    headings = ["data", "measure", "Plait, one fit", "Plait, five fits", "Plait, EM", "popularity", "best peer",
-                "its figure", "place of Plait, five fits"]  # fmt: skip
+    headings = ["data", "measure", "one fit", "five fits", "one fit, evidence", "five fits, evidence", "popularity",
+                "best peer", "its figure", "place of five fits, evidence"]  # fmt: skip
     title = "By average precision" if precision else "By rank"
-    return text_table(title, headings, rows, "Popularity: the better of the two kinds, where there are two.", left=2)
+    note = "The first four are Plait. Popularity: the better of the two kinds, where there are two."
+    return text_table(title, headings, rows, note, left=2)
 
 
 def place(own: Lines, measure: str) -> str:
-    """``2 of 9``: where Plait's ensemble stands among all methods."""
+    """``2 of 9``: where Plait's ensemble with evidence stands among all methods that have a figure."""
     if BEST not in own:
         return NOTHING
     mine = own[BEST].measures[measure].value
-    rivals = compared(own)
-    return f"{1 + sum(line.measures[measure].value > mine for line in rivals.values())} of {len(rivals)}"
+    rivals = [line.measures[measure].value for line in own.values() if measure in line.measures]
+    return f"{1 + sum(value > mine for value in rivals)} of {len(rivals)}"
 
 
 def verdicts(found: Found) -> str:
-    """Where another method is ahead of Plait's ensemble, in words; differences within two standard errors are ties."""
-    ahead, ties, first, names = [], [], [], {"Plait": "one fit"}
+    """Where the best of the others is better than Plait's ensembles, in words, losses first."""
+    ensembles = {BEST: "five fits with evidence", PLAIN: "five fits without evidence"}
+    rivals = {method: _against_others(found, method) for method in ensembles}
+    return "\n".join(
+        f"- {title}, {words}: {'; '.join(rivals[method][title]) or 'nowhere'}."
+        for title in (BEHIND, TIED, AHEAD)
+        for method, words in ensembles.items()
+    )
+
+
+def _against_others(found: Found, method: str) -> dict[str, list[str]]:
+    """A method of Plait against the best of the others, by data and measure."""
+    words: dict[str, list[str]] = {BEHIND: [], TIED: [], AHEAD: []}
     for data, own in measured(found).items():
         for measure in (main_measure(own), "AP"):
-            if BEST not in own:
+            other = best(own, measure, tuple(name for name in own if name not in OURS))
+            if method not in own or other is None:
                 continue
-            other = best(own, measure, tuple(method for method in own if method != BEST))
-            if other is None:
-                continue
-            mine, theirs = own[BEST].measures[measure], own[other].measures[measure]
-            words = f"{data} by {measure} ({names.get(other, other)} {theirs.value:.3f}, five fits {mine.value:.3f})"
-            (ties if mine.near(theirs) else ahead if theirs.value > mine.value else first).append(words)
-    return "\n".join(
-        f"- {title}: {'; '.join(words) or 'nowhere'}."
-        for title, words in (
-            ("**Another is better** than five fits of Plait", ahead),
-            ("Within two standard errors of the best other", ties),
-            ("Five fits of Plait are better than all others", first),
-        )
-    )
+            mine, theirs = own[method].measures[measure], own[other].measures[measure]
+            mine, theirs, errors = mine.on(theirs), theirs.on(mine), mine.ahead(theirs)
+            verdict = TIED if abs(errors) <= 2 else AHEAD if errors > 0 else BEHIND
+            words[verdict].append(f"{data} by {measure} ({other} {theirs.value:.3f}, Plait {mine.value:.3f})")
+    return words
 
 
 def each(found: Found) -> Iterator[Table]:
     """A table for every data set: all methods, all measures."""
     for data, own in measured(found).items():
-        measures = next(iter(own.values())).measures
-        leader = {measure: best(own, measure) for measure in measures}
+        shown = measures(own)
+        leader = {measure: best(own, measure) for measure in shown}
+        splits = max(line.splits for line in own.values())
         rows = [
-            [method, *(_bold(str(line.measures[m]), method == leader[m]) for m in measures),
-             settings(line.settings), f"{line.fit:.1f}", f"{line.choice:.1f}" if line.choice >= 0.05 else NOTHING]
+            [_named(method, line.splits, splits), *(_bold(_shown(own, method, m), method == leader[m]) for m in shown),
+             settings(line.settings), _seconds(line.fit, 0.0), _seconds(line.choice, 0.05)]
             for method, line in own.items()
         ]  # fmt: skip
-        splits = next(iter(own.values())).splits
         how = f"{SOURCES[data].hidden.capitalize()}; {splits} split{'s' if splits > 1 else ''}."
         missing = _reasons(found, data)
         note = f"{SOURCES[data].words}. {how}{missing}"
-        yield text_table(data, ["method", *measures, "settings taken", "fit, s", "choice, s"], rows, note)
+        yield text_table(data, ["method", *shown, "settings taken", "fit, s", "choice, s"], rows, note)
+
+
+def _named(method: str, splits: int, every: int) -> str:
+    return method if splits == every or method.endswith("(published)") else f"{method} ({splits} of {every} splits)"
+
+
+def _seconds(seconds: float | None, least: float) -> str:
+    return NOTHING if seconds is None or seconds < least else f"{seconds:.1f}"
 
 
 def settings(taken: list[dict[str, Any]]) -> str:
@@ -92,7 +105,7 @@ def settings(taken: list[dict[str, Any]]) -> str:
 def methods() -> Table:
     """What the methods are."""
     rows = [[name, find(name).says, ", ".join(find(name).kinds), str(_tries(name))] for name in METHODS]
-    note = f"No method has more than {TRIES} tries; VB has none."
+    note = f"Every method that has settings to try tries {TRIES}; VB tries none."
     return text_table("Methods", ["method", "what it does", "for", "tries"], rows, note, left=3)
 
 
@@ -106,8 +119,8 @@ def _reasons(found: Found, data: str) -> str:
     """Who has no figures, and why."""
     why: dict[str, list[str]] = {}
     for cell, figures in found.part(data):
-        if words := figures.get("absent"):
-            why.setdefault(words, []).append(cell["method"])
+        if (words := figures.get("absent")) and cell["method"] not in why.setdefault(words, []):
+            why[words].append(cell["method"])
     return "".join(f" Without figures: {', '.join(who)} ({words})." for words, who in why.items())
 
 
@@ -122,7 +135,7 @@ def absent(found: Found) -> str:
 
 
 def _shown(own: Lines, method: str | None, measure: str) -> str:
-    return str(own[method].measures[measure]) if method in own else NOTHING
+    return str(own[method].measures[measure]) if method in own and measure in own[method].measures else NOTHING
 
 
 def _bold(text: str, whether: bool) -> str:
