@@ -67,7 +67,7 @@ WRONG = {
         {"rank": [1, 2], "method": "em", "adapt_prior": None, "by": "elbo"},
         "requires .*, got 'em'.*\nUse",
     ),
-    "nothing": ({"rank": []}, "a list of values is empty.\nGive"),
+    "nothing": ({"rank": []}, "a list of values to compare is empty.\nGive"),
     "by": ({"rank": 2, "by": "elbow"}, "`by` must be .* got 'elbow'.\nDid you mean 'elbo'"),
     "seeds": ({"rank": 2, "seeds": 0}, "`seeds` must be an integer of at least 1, got 0"),
     "fraction": ({"rank": 2, "fraction": 1.0}, "`fraction` must be greater than 0 and less than 1, got 1.0.\nExample"),

@@ -334,7 +334,7 @@ class UnknownNameError(PlaitError, KeyError):
     def of(cls, kind: str, name: object, known: Iterable[str]) -> Self:
         """Return the error for a name that is not among the known ones."""
         there = [str(one) for one in known]
-        hint = f"{suggestion(name, there)}Known are {', '.join(there) or 'none'}."
+        hint = f"{suggestion(name, there)}Choose one of {', '.join(there)}." if there else "There are none."
         return cls(f"there is no {kind} {name!r}.", actual=name, hint=hint)
 
 

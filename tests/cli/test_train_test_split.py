@@ -105,7 +105,10 @@ def test_json_names_the_files(folder):
     ("arguments", "words"),
     [
         (["--fraction", 0.2], "`relation` is missing; the relations are visits, tags"),
-        (["--relation", "visits", "--by", "bogus", "--fraction", 0.2], "`by` has an unknown value: 'bogus'"),
+        (
+            ["--relation", "visits", "--by", "bogus", "--fraction", 0.2],
+            "`by` must name a way to hold out cells, got 'bogus'",
+        ),
         (["--relation", "visits", "--by", "index=usr", "--fraction", 0.2], "usr"),
         (["--relation", "visits"], "`fraction`"),
         (["--relation", "visits", "--fraction", 0.2, "--leakage", "hide"], "`leakage` must be one of"),

@@ -93,6 +93,13 @@ def test_what_is_ambiguous_or_broken_is_refused(data: Any, message: str) -> None
     assert caught.value.hint
 
 
+def test_columns_of_a_file_without_a_header_are_named_by_the_hint() -> None:
+    facts = {"ann": ["bob"], "7": ["zoe"], "tuesday": ["x"]}
+    with pytest.raises(DataError, match="there is no column 'user'") as caught:
+        bound(pl.DataFrame(facts))
+    assert "If the file has no header, read it with `columns=['user', 'film', '…']`." in str(caught.value)
+
+
 def test_a_model_of_two_relations_needs_their_names() -> None:
     model = f"{LIKES}\ntags[film, word] = F[film, r] W[word, r]"
     with pytest.raises(DataError, match="the model has 2 relations") as caught:

@@ -451,7 +451,7 @@ WRONG = {
     "fraction a bool": ({"fraction": True}, ("`fraction`", "got True", "Example: 0.2")),
     "seed": ({"seed": -1}, ("`seed`", "-1")),
     "by misspelt": ({"by": "link"}, ("`by`", "'link'", "Did you mean 'links'?")),
-    "by a number": ({"by": 3}, ("`by`", "value: 3", "Give each index once")),
+    "by a number": ({"by": 3}, ("`by`", "got 3", "Give each index once")),
     "by unknown index": ({"by": ("index", "usr")}, ("'usr'", "Did you mean 'user'?")),
     "by twice": ({"by": ("pair", "user", "user")}, ("('pair', 'user', 'user')", "Give each index once")),
     "leakage": ({"leakage": "remov"}, ("`leakage`", "'remov'", "Did you mean 'remove'?")),

@@ -140,6 +140,6 @@ def test_kind_wins_over_the_name():
 
 def test_kind_gives_a_txt_a_header_and_a_delimiter():
     Path("a.txt").write_text("user,place\nann,cafe au lait\n")
-    assert message("a.txt").startswith("a.txt, line 1: a .txt file may or may not have a header")
+    assert message("a.txt").startswith("a.txt, line 1: the first line of a .txt file can be a header or data")
     assert plait.read("a.txt", kind="csv").columns == ["user", "place"]
     assert plait.read("a.txt", kind="tsv").columns == ["user,place"]

@@ -92,7 +92,7 @@ def test_a_rate_column_of_the_user_is_kept():
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        ({"user": "bob"}, ["no index 'place'", "visits needs user, place"]),
+        ({"user": "bob"}, ["index 'place' is missing", "visits needs user, place"]),
         ({"user": "bob", "plac": "gym"}, ["'plac' is not an index of visits", "Did you mean 'place'?"]),
         ({"user": "bob", "place": "gymm"}, ["'gymm'", "Did you mean 'gym'?"]),
         (["bob", "gym"], ["list", "'user': …"]),

@@ -81,7 +81,7 @@ def _parameter(option: Option) -> inspect.Parameter:
     if kind is bool:
         name = f"{name}/--no-{option.name}"
     if kind in (int, float):
-        more["min"] = option.kind.least
+        more |= {"min": option.kind.least, "metavar": "N" if kind is int else "NUMBER"}
     if option.kind.choices:
         more["metavar"] = "|".join(option.kind.choices)
     if option.name == "rank":
@@ -120,7 +120,9 @@ Kind = Annotated[
     typer.Option("--kind", metavar="ENDING", help="Format of the file (csv, parquet, …) if its name does not show it."),
 ]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,…", help="Column names of a file without a header.")]
-Delimiter = Annotated[str | None, typer.Option(help="Delimiter of a text file, one character; detected by default.")]
+Delimiter = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Delimiter of a text file, one character; detected by default.")
+]
 Header = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first line of a text file is a header.")
 ]
@@ -154,7 +156,7 @@ NewEntities = Annotated[
         help="Links of new entities, which are not added to the run. Repeatable, once per relation.",
     ),
 ]
-Score = Annotated[str, typer.Option("--score", help="Score to rank by: mean, probability or rate.")]
+Score = Annotated[str, typer.Option("--score", metavar="mean|probability|rate", help="Score to rank by.")]
 
 # Options of `plait.read` that commands share: default and annotation.
 READ_OPTIONS: dict[str, tuple[Any, Any]] = {

@@ -98,9 +98,9 @@ def convert(
         Path, typer.Argument(metavar="TARGET", parser=named_path, help="File; its ending determines the format.")
     ],
     raw_names: RawNames = False,
-    name: Annotated[str | None, typer.Option(help="Name of the array (.mat, .npz).")] = None,
-    query: Annotated[str | None, typer.Option(help="SQL query to a database.")] = None,
-    table: Annotated[str | None, typer.Option(help="Table of a database.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the array (.mat, .npz).")] = None,
+    query: Annotated[str | None, typer.Option(metavar="SQL", help="SQL query to a database.")] = None,
+    table: Annotated[str | None, typer.Option(metavar="NAME", help="Table of a database.")] = None,
     force: Force = False,
     json: Json = False,
     *,

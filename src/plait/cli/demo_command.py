@@ -48,8 +48,8 @@ def best_cells(fitted: "Fit", parts: Split, count: int) -> "pl.DataFrame":
 
 
 def demo(
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the split and of the fit.")] = 0,
-    top: Annotated[int, typer.Option(min=1, help="Number of predicted links to show.")] = 10,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed of the split and of the fit.")] = 0,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of predicted links to show.")] = 10,
     json: Json = False,
 ) -> None:
     """Fit a small data set and predict held-out links.

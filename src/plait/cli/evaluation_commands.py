@@ -52,8 +52,10 @@ def evaluate(
     ] = None,
     score: Score = "mean",
     value: Value = None,
-    negatives: Annotated[int | None, typer.Option(min=0, help="Number of negatives per test link.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the negatives.")] = 0,
+    negatives: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Number of negatives per test link.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed of the negatives.")] = 0,
     every: Annotated[bool, typer.Option("--all", help="Show every metric, and the bins of the calibration.")] = False,
     json: Json = False,
     *,
@@ -90,10 +92,18 @@ def grid_search(
     likelihood: Annotated[
         str | None, typer.Option(metavar="WORD,…", help="Likelihoods of the relation to compare.")
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Criterion: hidden (held-out links) or elbo.")] = None,
-    relation: Annotated[str | None, typer.Option(help="Relation to hold links out of; by default the first.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Number of fits per setting; by default 3.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of the split and of the fits.")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="hidden|elbo", help="Criterion: held-out links, or the ELBO.")
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option(metavar="RELATION", help="Relation to hold links out of; by default the first.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of fits per setting; by default 3.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Random seed of the split and of the fits.")
+    ] = None,
     run: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="RUN", parser=named_path, help="Folder to save the best run in."),
@@ -165,7 +175,9 @@ def train_test_split(
         str | None,
         typer.Option(metavar="RELATION", help="Relation to hold links out of; required if there are several."),
     ] = None,
-    fraction: Annotated[float | None, typer.Option(help="Fraction to hold out, between 0 and 1.")] = None,
+    fraction: Annotated[
+        float | None, typer.Option(metavar="NUMBER", help="Fraction to hold out, between 0 and 1.")
+    ] = None,
     by: Annotated[
         str,
         typer.Option(
@@ -174,11 +186,13 @@ def train_test_split(
         ),
     ] = "cells",
     time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the time of each row.")] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="Links per entity for leave_last_out; 1 by default.")] = None,
+    count: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Links per entity for leave_last_out; 1 by default.")
+    ] = None,
     leakage: Annotated[
         str, typer.Option(metavar="warn|remove|ignore", help="What to do about leaking links.")
     ] = "warn",
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed.")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:

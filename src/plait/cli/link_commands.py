@@ -52,11 +52,11 @@ def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any
         index, equals, name = pair.partition("=")
         if not equals:
             example = shlex.quote(f"{indices[0]}={pair}") if indices else "index=name"
-            raise ParameterError(f"{pair!r} has no index.", hint=f"Write index=name, such as {example}.")
+            raise ParameterError(f"expected index=name, got {pair!r}.", hint=f"Example: {example}.")
         if index not in indices:
             raise ParameterError(
                 f"{index!r} is not an index of {relation}.",
-                hint=f"{suggestion(index, indices)}It has {', '.join(indices)}.",
+                hint=f"{suggestion(index, indices)}The indices are {', '.join(indices)}.",
             )
         if index in cell:
             raise ParameterError(f"{index} is given twice: {cell[index]!r} and {name!r}.", hint="Give it only once.")
@@ -119,7 +119,7 @@ def read_guests(fit: "Fit", run: Path, relation: str, given: Sequence[str]) -> d
             have = ", ".join(fit.model.relations)
             raise ParameterError(
                 f"`new-entities`: {name!r} is not a relation of the model.",
-                hint=f"{suggestion(name, fit.model.relations)}It has {have}.",
+                hint=f"{suggestion(name, fit.model.relations)}The relations are {have}.",
             )
         if not equals or name not in fit.model.relations:
             name, path = relation, text
@@ -194,7 +194,7 @@ def predict(
     output: OutputFile = None,
     force: Force = False,
     handle_unknown: Annotated[
-        str, typer.Option(help="Unknown names: raise an error, or predict from the prior.")
+        str, typer.Option(metavar="error|prior", help="Unknown names: raise an error, or predict from the prior.")
     ] = "error",
     new_entities: NewEntities = None,
     raw_names: RawNames = False,
@@ -232,7 +232,7 @@ def top(
     context: typer.Context,
     run: RunFolder,
     relation: RelationName,
-    k: Annotated[int, typer.Option("-k", min=0, metavar="K", help="Number of links.")] = 10,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=0, help="Number of links.")] = 10,
     per: Annotated[
         list[str] | None,
         typer.Option("--per", metavar="INDEX", help="Return k links for each entity of this index; repeatable."),
@@ -306,8 +306,8 @@ def _rows(guests: Mapping[str, CellTable]) -> dict[str, pl.DataFrame] | None:
 def explain(
     run: RunFolder,
     relation: RelationName,
-    cell: Annotated[list[str], typer.Argument(metavar="INDEX=NAME...", help="The cell, as index=name for each index.")],
-    most: Annotated[int, typer.Option("--top", min=1, help="Number of entities and links per list.")] = 5,
+    cell: Annotated[list[str], typer.Argument(metavar="INDEX=NAME", help="The cell, as index=name for each index.")],
+    most: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Number of entities and links per list.")] = 5,
     exact: Annotated[
         bool, typer.Option("--exact", help="Refit with each supporting link set to zero, one at a time.")
     ] = False,

@@ -50,9 +50,7 @@ def info(run: RunFolder, json: Json = False) -> None:
 @read_options
 def set_titles(
     run: RunFolder,
-    tables: Annotated[
-        list[str], typer.Argument(metavar="AXIS=FILE...", help="Tables of ids and titles, as AXIS=FILE.")
-    ],
+    tables: Annotated[list[str], typer.Argument(metavar="AXIS=FILE", help="Tables of ids and titles, as AXIS=FILE.")],
     id: Annotated[
         str | None,
         typer.Option("--id", metavar="COLUMN", help="Column of ids, if it does not have the name of the axis."),
@@ -112,7 +110,7 @@ def _read(
 
 
 RowFiles = Annotated[
-    list[Path], typer.Argument(metavar="ROWS...", help="Tables of new links, with the columns of the original data.")
+    list[Path], typer.Argument(metavar="ROWS", help="Tables of new links, with the columns of the original data.")
 ]
 Relations = Annotated[
     list[str] | None,
@@ -133,7 +131,7 @@ def fold_in(
     rows: RowFiles,
     output: NewRun,
     relation: Relations = None,
-    iterations: Annotated[int, typer.Option(min=1, help="Number of updates of the new factor rows.")] = 10,
+    iterations: Annotated[int, typer.Option(metavar="N", min=1, help="Number of updates of the new factor rows.")] = 10,
     force: Again = False,
     json: Json = False,
     *,
@@ -157,7 +155,7 @@ def update(
     rows: RowFiles,
     output: NewRun,
     relation: Relations = None,
-    iterations: Annotated[int, typer.Option(min=1, help="Number of updates of all factors.")] = 5,
+    iterations: Annotated[int, typer.Option(metavar="N", min=1, help="Number of updates of all factors.")] = 5,
     force: Again = False,
     json: Json = False,
     *,
@@ -270,10 +268,10 @@ def report(
 
 def explore(
     run: RunFolder,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0: any free port.")] = 0,
-    host: Annotated[str, typer.Option(help="Address to listen on. All but 127.0.0.1 are open to other machines.")] = (
-        "127.0.0.1"
-    ),
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="Port to listen on; 0: any free port.")] = 0,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on. All but 127.0.0.1 are open to other machines.")
+    ] = ("127.0.0.1"),
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder of the data files of the config, for what-ifs."),

@@ -122,10 +122,11 @@ def _by(by: Any, bound: BoundRelation) -> tuple[str, tuple[str, ...]]:
     if isinstance(by, str):
         if by not in WORDS:
             near = suggestion(by, WORDS)
-            example = f'("index", {bound.indices[0]!r})' if bound.indices else '("index", …)'
+            name = bound.indices[0] if bound.indices else "…"
+            example = f"('index', {name!r}), ('pair', …), or ('leave_last_out', {name!r})"
             raise ParameterError(
-                f"`by` has an unknown value: {by!r}.",
-                hint=f"{near}Use {', '.join(map(repr, WORDS))}, or a tuple such as {example}.",
+                f"`by` must name a way to hold out cells, got {by!r}.",
+                hint=f"{near}Use {', '.join(map(repr, WORDS))}, {example}; on the command line index={name}.",
             )
         return by, ()
     given = tuple(by) if isinstance(by, Sequence) else ()
@@ -139,7 +140,7 @@ def _by(by: Any, bound: BoundRelation) -> tuple[str, tuple[str, ...]]:
             )
     if not over or len(set(over)) < len(over):
         raise ParameterError(
-            f"`by` has an unknown value: {by!r}.",
+            f"`by` must name each index once, got {by!r}.",
             hint="Give each index once, as in ('index', 'user') or ('pair', 'user', 'place').",
         )
     ordered = tuple(index for index in bound.indices if index in over)

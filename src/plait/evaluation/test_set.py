@@ -11,7 +11,7 @@ import numpy as np
 from narwhals.stable.v2 import selectors
 
 from plait._typing import Array, Rows
-from plait.analysis.predict.lookup import as_frame, rows_of
+from plait.analysis.predict.lookup import as_frame, require_indices, rows_of
 from plait.data.encoding.columns import number_array
 from plait.data.observation.structural_zeros import Closed
 from plait.data.observation.symmetry import mirrored, writing
@@ -98,6 +98,8 @@ def _of_table(
     frame = frame.drop(*(test.ignore_columns or ()))
     indices = fit.model.equation(relation).indices
     named = _index_columns(frame.columns, indices, test.columns or {}, known.columns, what)
+    if len(named) < len(indices):
+        require_indices(frame.columns, relation, indices, what)
     value = _value_column(frame.columns, list(named.values()), test.value, known.value, what)
     cells = frame.select(*named.values()).rename({c: i for i, c in named.items()}) if named else frame
     if test.strip:

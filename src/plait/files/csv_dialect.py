@@ -271,9 +271,9 @@ def _check_header(path: str, tail: str, first: TextRow) -> None:
     """Refuse an ambiguous first line of a .txt, which may be data if it has numbers."""
     if tail == ".txt":
         raise DataError(
-            "a .txt file may or may not have a header.",
+            "the first line of a .txt file can be a header or data.",
             location=FileLocation(path, (1,)),
-            hint="Set `header=True`, or give the names with `columns`.",
+            hint="Set `header=True` if it is a header; otherwise give the names of the columns with `columns`.",
         )
     for field in first.fields:
         if is_number(field):

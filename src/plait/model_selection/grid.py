@@ -340,7 +340,7 @@ def _plan(
     plan = list(itertools.starmap(Setting, itertools.product(_several(rank), _several(adapt_prior), likelihoods)))
     if not plan:
         raise ParameterError(
-            "a list of values is empty.",
+            "a list of values to compare is empty.",
             hint="Give at least one value of `rank`, `adapt_prior` and `likelihood`.",
         )
     if by == "elbo":

@@ -33,7 +33,7 @@ def rows_of(
     indices = fit.model.equation(relation).indices
     what = TableLocation.of(what)
     frame = as_frame(cells, what)
-    _check_columns(frame.columns, relation, indices, what)
+    require_indices(frame.columns, relation, indices, what)
     if not indices:
         return frame, np.zeros((len(frame) if frame.columns else max(len(frame), 1), 0), np.int64)
     columns = [_encoded(fit.entities[i], frame.get_column(i), what.at(i), unknown) for i in indices]
@@ -62,7 +62,7 @@ def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
                 location=TableLocation("cell"),
                 hint=f"{near}The indices are {', '.join(indices) or 'none'}.",
             )
-    _check_columns(list(cell), relation, indices, TableLocation("cell"), part="index")
+    require_indices(list(cell), relation, indices, TableLocation("cell"))
     rows = [
         _encoded(fit.entities[i], [cell[i]], TableLocation("cell", i, noun="index"), "error", alone=True)[0]
         for i in indices
@@ -92,7 +92,7 @@ def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: TableLocati
                     "equation contains a factor twice."
                 ),
                 location=where,
-                hint="Remove such cells.",
+                hint="Choose two different entities." if what.table == "cell" else "Remove such cells.",
             )
 
 
@@ -104,15 +104,17 @@ def as_frame(cells: Any, where: Named = "cells") -> Any:
     return nw.from_native(columns_table(cells, where), eager_only=True)
 
 
-def _check_columns(
-    columns: Sequence[Any], relation: str, indices: Sequence[str], what: TableLocation, part: str = "column"
-) -> None:
+def require_indices(columns: Sequence[Any], relation: str, indices: Sequence[str], what: TableLocation) -> None:
+    """Refuse cells without a column, or an entry of a dict, for each index."""
     for index in indices:
         if index not in columns:
             others = [column for column in columns if column not in indices]
             have = ", ".join(map(quoted, columns)) or "none"
+            missing = (
+                f"there is no column {quoted(index)}" if what.table != "cell" else f"index {quoted(index)} is missing"
+            )
             raise DataError(
-                f"there is no {part} {quoted(index)}; got {have}.",
+                f"{missing}; got {have}.",
                 location=what,
                 hint=f"{suggestion(index, others)}{relation} needs {', '.join(indices)}.",
             )

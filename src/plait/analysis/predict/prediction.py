@@ -135,7 +135,7 @@ def check_score(by: str) -> None:
     if by not in known:
         raise ParameterError(
             f"`score` must be one of {', '.join(map(repr, known))}, got {by!r}.",
-            hint=suggestion(by, known).strip() or "Choose one of these.",
+            hint=suggestion(by, known).strip() or None,
         )
 
 

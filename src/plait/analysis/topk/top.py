@@ -117,7 +117,7 @@ class TopQuery:
             raise ParameterError(
                 f"`score` must be one of {', '.join(map(repr, SCORES))}, got {score!r}.",
                 actual=score,
-                hint=suggestion(score, SCORES).strip() or "Choose one of these.",
+                hint=suggestion(score, SCORES).strip() or None,
             )
         places = _places(equation, per)
         if new_entities is not None:

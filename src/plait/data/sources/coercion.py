@@ -212,6 +212,8 @@ def _columns_of_arrays(columns: tuple[Any, ...], place: TableLocation) -> list[A
 
 
 def _described(data: Any) -> str:
+    if data is None:
+        return "None"
     if isinstance(data, (str, os.PathLike)):
         return quoted(str(os.fspath(data)))
     kind = type(data).__name__

@@ -402,7 +402,7 @@ def _check_choice(option: str, value: object, known: Sequence[str]) -> None:
         raise DataError(
             f"`{option}` must be {choices}, got {value!r}.",
             actual=value,
-            hint=suggestion(value, known).strip() or "Choose one of these.",
+            hint=suggestion(value, known).strip() or None,
         )
 
 

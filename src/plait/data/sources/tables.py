@@ -305,15 +305,20 @@ def check_columns(
                 hint="Use a different column for each index.",
             )
     surplus = [column for column in columns if column not in wanted]
-    hints = {column: f"Choose the column with `columns={{{i!r}: …}}`." for i, column in named.items()}
+    hints = {column: f"Choose the column with `columns={{{i!r}: …}}` of the relation." for i, column in named.items()}
     hints |= {column: f"Set `{option}` to a column of the table." for option, column in given.items()}
+    headless = ""
+    if len(columns) >= len(named) and not any(column in columns or suggestion(column, columns) for column in wanted):
+        headless = (
+            f" If the file has no header, read it with `columns={[*named, *('…' for _ in columns[len(named) :])]}`."
+        )
     for column in wanted:
         if column not in columns:
             have = ", ".join(map(quoted, columns)) or "none"
             raise DataError(
                 f"there is no column {quoted(column)}; the table has {have}.",
                 location=TableLocation.of(name),
-                hint=f"{suggestion(column, surplus)}{hints[column]}",
+                hint=f"{suggestion(column, surplus)}{hints[column]}{headless}",
             )
     if surplus:
         also = "" if "value" in given else f", or use {quoted(surplus[0])} as the value: `value={surplus[0]!r}`"
