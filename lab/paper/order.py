@@ -35,7 +35,7 @@ LIGHT = 0.1  # weight of the side relations, where they are not to drown the lin
 
 
 def cells(lab: Lab) -> list[Cell]:
-    """Parts: the curve; EM run on until it stands still (long); light side relations; R found by pruning, dropping."""
+    """Parts: the curve; EM until it converges (long); light side relations; R found by pruning, dropping."""
     runs, missing = (1, (0.6,)) if lab.quick else (RUNS, MISSING)
     ranks = (SMALL, 6) if lab.quick else RANKS
     ends, many = ((SMALL, 6), 4) if lab.quick else ((SMALL, LARGE), LARGE)

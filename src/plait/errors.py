@@ -599,11 +599,11 @@ def _hint(name: str, known: Collection[str], meant: Mapping[str, str], elsewhere
     for other, words in meant.items():
         if name in words.split():
             return f"Did you mean {other!r}?"
-    told = [other for other in known if other != "self" and not other.startswith("_")]
-    return f"{suggestion(name, told)}The arguments are {', '.join(told)}."
+    arguments = [other for other in known if other != "self" and not other.startswith("_")]
+    return f"{suggestion(name, arguments)}The arguments are {', '.join(arguments)}."
 
 
-MOST_PLACES = 3  # that a warning names besides the first
+MAX_MORE_LOCATIONS = 3  # that a warning names after the first
 
 
 def warn_of(found: Iterable[PlaitWarning]) -> None:
@@ -626,8 +626,8 @@ def merged(found: Iterable[PlaitWarning]) -> list[PlaitWarning]:
 def _also(others: list[PlaitWarning]) -> str:
     if not others:
         return ""
-    more = len(others) - MOST_PLACES
-    places = ", ".join(str(other.location) for other in others[:MOST_PLACES])
+    more = len(others) - MAX_MORE_LOCATIONS
+    places = ", ".join(str(other.location) for other in others[:MAX_MORE_LOCATIONS])
     return f"\nThe same in {places}{f' and {more:,} more' if more > 0 else ''}."
 
 

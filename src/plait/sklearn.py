@@ -215,8 +215,8 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         >>> model.score(X) > model.score(X[:, [2, 0, 1]])
         True
         """
-        guests = self._folded(X)
-        return float(guests.solutions[0].bound / guests.growth.new("sample"))
+        folded = self._folded(X)
+        return float(folded.solutions[0].bound / folded.growth.new("sample"))
 
     @property
     def _n_features_out(self) -> int:
@@ -237,7 +237,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return entries
 
     def _folded(self, X: Any) -> TransientEntities:
-        """Samples as guests of the fit, under numbers that it has not."""
+        """Fold samples into the fit, named by numbers that are not in use."""
         check_is_fitted(self)
         rows = _table(self._entries(X, reset=False), len(self.fit_.entities["sample"]))
         return TransientEntities(self.fit_, {"X": rows}, SETTLED)

@@ -199,7 +199,7 @@ def _large(found: Found) -> Iterator[Target]:
             for about, f in found.part("large")
             if "bind" in f.get("memory", {})
         ]
-        yield judge(f"{what}: peak ≤ 12 bytes a link besides the table", beside, 12.0, words.significant)
+        yield judge(f"{what}: peak ≤ 12 bytes per link in addition to the table", beside, 12.0, words.significant)
     packs: Named = [
         (size, 1e9 * f["pack"]["cpu"] / about["nonzeros"]) for (size, f), (about, _) in zip(sizes, found.part("large"))
     ]

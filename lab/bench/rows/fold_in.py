@@ -67,7 +67,7 @@ def fitted(case: Late, links: pl.DataFrame) -> plait.Fit:
 
 
 def _timed(items: int, done: Done) -> Figures:
-    """One user with 50 links among many items, rank 20: seconds of the first fold-in, those after it, and guests."""
+    """One user with 50 links among many items, rank 20: seconds of fold-ins and of queries with new entities."""
     rng = np.random.default_rng(0)
     cells = pl.DataFrame({"user": rng.integers(0, USERS, LINKS), "item": rng.integers(0, items, LINKS)}).unique()
     fit = plait.fit(
@@ -84,9 +84,9 @@ def _timed(items: int, done: Done) -> Figures:
     known = ask.with_columns(user=pl.lit(7))
     calls = {
         "fold_in": lambda: fit.fold_in(rows()),
-        "predict 100 cells of a guest": lambda: fit.predict("x", ask, new_entities=rows()),
+        "predict 100 cells of a new entity": lambda: fit.predict("x", ask, new_entities=rows()),
         "predict 100 cells of a known user": lambda: fit.predict("x", known),
-        "top 10 of a guest": lambda: fit.top("x", 10, given={"user": 10**9}, new_entities=rows()),
+        "top 10 of a new entity": lambda: fit.top("x", 10, given={"user": 10**9}, new_entities=rows()),
         "top 10 of a known user": lambda: fit.top("x", 10, given={"user": 7}),
     }
     first = seconds(lambda: again.fold_in(rows()), 1)

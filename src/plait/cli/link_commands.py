@@ -110,7 +110,7 @@ def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[s
     return CellTable(table, path, options, value)
 
 
-def read_guests(fit: "Fit", run: Path, relation: str, given: Sequence[str]) -> dict[str, CellTable]:
+def read_new_entities(fit: "Fit", run: Path, relation: str, given: Sequence[str]) -> dict[str, CellTable]:
     """Rows of new entities by relation, from ``file`` (rows of the queried relation) or ``name=file``."""
     found: dict[str, CellTable] = {}
     for text in given:
@@ -218,10 +218,10 @@ def predict(
     check_free(output, force)
     fit = load(run)
     found = read_cells(fit, run, relation, str(cells), options)
-    guests = read_guests(fit, run, relation, new_entities or [])
-    with locating({"cells": found, **guests}):
+    new_rows = read_new_entities(fit, run, relation, new_entities or [])
+    with locating({"cells": found, **new_rows}):
         scored = fit.predict(
-            relation, found.table, handle_unknown=cast(Any, handle_unknown), new_entities=_rows(guests)
+            relation, found.table, handle_unknown=cast(Any, handle_unknown), new_entities=_rows(new_rows)
         )
     titles = title_columns(fit, fit.model.equation(relation).indices, found.table.columns)
     deliver(scored, len(found.table.columns) + len(titles), path=output, as_json=json, gaps=titles,
@@ -275,15 +275,15 @@ def top(
     indices = fit.model.equation(relation).indices
     chosen = named_cell(fit, relation, given or [])
     excluded = [read_cells(fit, run, relation, str(path), {}) for path in exclude or []]
-    guests = read_guests(fit, run, relation, new_entities or [])
-    with locating({"exclude": excluded, **guests}):
+    new_rows = read_new_entities(fit, run, relation, new_entities or [])
+    with locating({"exclude": excluded, **new_rows}):
         options: dict[str, Any] = {
             "given": chosen,
             "per": per or None,
             "include_known": include_known,
             "exclude": [one.table for one in excluded],
             "score": score,
-            "new_entities": _rows(guests),
+            "new_entities": _rows(new_rows),
         }
         if per and output is not None:
             n_links, closed = propose_to_file(fit, relation, k, output, escape_formulas=not raw_names, **options)
@@ -298,9 +298,9 @@ def top(
         to_stderr("note", "all requested links are in the training data; use --include-known to list them.")
 
 
-def _rows(guests: Mapping[str, CellTable]) -> dict[str, pl.DataFrame] | None:
+def _rows(new_rows: Mapping[str, CellTable]) -> dict[str, pl.DataFrame] | None:
     """Tables of new entities for the library."""
-    return {name: cells.table for name, cells in guests.items()} or None
+    return {name: cells.table for name, cells in new_rows.items()} or None
 
 
 def explain(

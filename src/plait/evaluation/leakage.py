@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Leak:
     """Leaks of one match of the split relation with another (or itself).
 
-    `match`: index of the split relation → index of the other. `links`: number of held-out links that leak; `twins`:
+    `match`: index of the split relation → index of the other. `links`: number of held-out links that leak; `leaks`:
     number of leaking links; `example`: one of them, in words.
     """
 
@@ -60,11 +60,11 @@ def find_leaks(subject: SplitTarget, links: AnyArray, hidden: Mapping[tuple[str,
             sizes = [mine.shape[k] for k in columns]
             counts = (len(links), len(left))
             a, b = pack_pair(columns_of(links[:, columns]), columns_of(left[:, theirs]), sizes, counts)
-            twin = find(b, np.unique(a))[1]
-            if twin.any():
+            is_leak = find(b, np.unique(a))[1]
+            if is_leak.any():
                 having = int(np.count_nonzero(find(a, np.unique(b))[1]))
-                example = _named(subject, other, left[int(np.argmax(twin))])
-                found.append(Leak(name, match, having, int(np.count_nonzero(twin)), example))
+                example = _named(subject, other, left[int(np.argmax(is_leak))])
+                found.append(Leak(name, match, having, int(np.count_nonzero(is_leak)), example))
     return found
 
 

@@ -157,8 +157,8 @@ def extend_posterior(fit: Fitted, name: str, state: State, growth: Extension, so
         array = np.concatenate([getattr(old, word), getattr(rows, word)], axis=axis)
         array.flags.writeable = False
         arrays.append(array)
-    C, D, mean, geomean = arrays
-    return Posterior(old.indices, C, D, mean, geomean)
+    C, D, mean, exp_mean_log = arrays
+    return Posterior(old.indices, C, D, mean, exp_mean_log)
 
 
 # --- known data

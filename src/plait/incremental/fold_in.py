@@ -160,7 +160,7 @@ class TransientEntities:
             return False
         return all((own >= self.growth.old[index]).all() for index, own in zip(new, rows))
 
-    def beside(self) -> Fitted:
+    def added(self) -> Fitted:
         """The fit with new entities after all others."""
         return grown(self.fit, self.growth, self.fresh, self.blocks, self.solutions, self.seconds, self.iterations)
 
@@ -203,11 +203,11 @@ class TransientEntities:
 
 def _transient_parts(member: Fitted, growth: Extension, solution: Solution) -> dict[str, Any]:
     """Posteriors and priors with new entities in place of others."""
-    theirs, priors, gauge = dict[str, Posterior](), dict(member.prior), member.state.log_scales or {}
+    theirs, priors, log_scales = dict[str, Posterior](), dict(member.prior), member.state.log_scales or {}
     for name in dict.fromkeys(piece.factor for piece in solution.pieces):
         visible = member.model.factor(name).visible
         piece = RowPiece(name, tuple(bool(growth.new(index)) for index in visible))
-        kept, scale = FactorSnapshot.of(solution.pieces[piece]), gauge.get(name, 0.0)
+        kept, scale = FactorSnapshot.of(solution.pieces[piece]), log_scales.get(name, 0.0)
         theirs[name] = posterior_of(kept, scale)
         if piece in solution.priors:
             priors[name] = prior_of(kept.layout, solution.priors[piece], scale)
@@ -216,5 +216,5 @@ def _transient_parts(member: Fitted, growth: Extension, solution: Solution) -> d
 
 def with_transient(fit: Fit, relation: str, new: Any, names: Mapping[str, Any]) -> Fit:
     """The fit that answers a query with new entities; `names`: of the query, by index."""
-    guests = TransientEntities(fit, new)
-    return cast(Fit, guests.alone(relation) if guests.only(relation, names) else guests.beside())
+    entities = TransientEntities(fit, new)
+    return cast(Fit, entities.alone(relation) if entities.only(relation, names) else entities.added())

@@ -42,14 +42,14 @@ class RowMomentum:
     def __init__(self) -> None:
         self.before: dict[str, tuple[Array, ...]] = {}  # results of the last updates
         self.begun: dict[str, tuple[Array, ...]] = {}  # starts of the next updates
-        self.streak: dict[str, Array] = {}
+        self.n_accepted: dict[str, Array] = {}
 
-    def leap(self, problem: Problem, name: str) -> None:
+    def extrapolate(self, problem: Problem, name: str) -> None:
         """Extrapolate the rows of a factor after an update of it."""
         ends = tuple(array.copy() for array in problem.parameters(name))
         if name in self.before:
-            streak = self._streak(name, ends)
-            beta = (streak / (streak + MOMENTUM_DELAY))[:, None]
+            n_accepted = self._count_accepted(name, ends)
+            beta = (n_accepted / (n_accepted + MOMENTUM_DELAY))[:, None]
             for now, end, then in zip(problem.parameters(name), ends, self.before[name]):
                 top, bottom = (1 + beta) * end + (1 - beta) * then, (1 - beta) * end + (1 + beta) * then
                 np.multiply(end, np.divide(top, bottom, out=np.ones_like(end), where=bottom > 0), out=now)
@@ -57,14 +57,14 @@ class RowMomentum:
         self.before[name] = ends
         self.begun[name] = tuple(array.copy() for array in problem.parameters(name))
 
-    def _streak(self, name: str, ends: tuple[Array, ...]) -> Array:
+    def _count_accepted(self, name: str, ends: tuple[Array, ...]) -> Array:
         """Extrapolations in a row of each row, including this one."""
-        old = self.streak.get(name, np.zeros(len(ends[0])))
+        old = self.n_accepted.get(name, np.zeros(len(ends[0])))
         ahead = np.zeros(len(ends[0]))
         for end, begin, then in zip(ends, self.begun[name], self.before[name]):
             ahead += (_log(end, begin) * _log(end, then)).sum(axis=1)
-        self.streak[name] = np.where(ahead < 0, 0.0, old + 1.0)
-        return self.streak[name]
+        self.n_accepted[name] = np.where(ahead < 0, 0.0, old + 1.0)
+        return self.n_accepted[name]
 
 
 def _log(x: Array, y: Array) -> Array:
@@ -113,12 +113,12 @@ def solve(
     put_back = _shared_rows(state, pieces, factors)
     used = {name for part in parts for term in part.terms for name, _ in term}
     with naming():
-        counted, haste = problem.expected_counts(), RowMomentum()
+        counted, momentum = problem.expected_counts(), RowMomentum()
         for n in range(iterations):
             for name in (name for name in free if name in used):
                 problem.update(name, counted)
                 if n + 1 < iterations:
-                    haste.leap(problem, name)
+                    momentum.extrapolate(problem, name)
                 put_back(problem, name)
             counted = problem.expected_counts()
     problem.recompute_elbo_terms()

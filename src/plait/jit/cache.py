@@ -116,7 +116,7 @@ def cache_folder() -> Path:
 
 
 def usable_folder(make: bool = False) -> Path | None:
-    """Return the cache folder if it is there and nobody but its owner (this user or root) can write to it."""
+    """Return the cache folder if it exists and only its owner (this user or root) can write to it."""
     try:
         folder = cache_folder()
         if make:

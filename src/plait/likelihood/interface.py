@@ -3,7 +3,7 @@
 So a zero costs e^−λ whatever the likelihood, and of a nonzero entry the fit needs two numbers only:
 
     E[n | x, λ]     how many events are behind it: the counts that factors share
-    term(x, λ)      = log Σ_{n≥1} p(x|n) λⁿ/n!, but for fixed(x) + x · tilt: what the bound has for it besides −λ
+    term(x, λ)      = log Σ_{n≥1} p(x|n) λⁿ/n!, but for fixed(x) + x · tilt: its term of the ELBO without −λ
 
 They belong together: E[n] is the slope of the term in log λ, and Var[n | x, λ] the slope of E[n].
 

@@ -148,7 +148,7 @@ class Tweedie(Likelihood):
         return state
 
     def packed(self, state: State) -> Array:
-        """The table of κ, with κ log θ beside it."""
+        """The table of κ, and κ log θ."""
         numbers = series.table(state["shape"]).copy()
         numbers[series.OFFSET] = state["shape"] * math.log(state["scale"])
         numbers.flags.writeable = False

@@ -104,7 +104,7 @@ class Equation:
         """Pairs of visible indices whose exchange leaves the equation as it is: the relation is undirected.
 
         Where a factor stands twice, with one of them each, a factor over nothing but visible indices that has both is
-        one of pairs: N[i, j] beside U[i, r] U[j, r] is the same as N[j, i].
+        one of pairs: N[i, j] next to U[i, r] U[j, r] is the same as N[j, i].
         """
         pairs = combinations(self.indices, 2)
         return tuple((i, j) for i, j in pairs if self._as_set({}, ()) == self._as_set({i: j, j: i}, (i, j)))

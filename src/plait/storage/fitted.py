@@ -125,16 +125,16 @@ def posterior_of(kept: FactorSnapshot, log_scale: float) -> Posterior:
         mean = layout.written(kept.mean)
         arrays = [np.full(mean.shape, np.inf), np.zeros(mean.shape), mean, mean]
     else:
-        C, D, geomean = map(layout.written, (kept.concentration, kept.scale, kept.log_geomean))
+        C, D, mean_log = map(layout.written, (kept.concentration, kept.scale, kept.log_geomean))
         D *= np.exp(log_scale)  # a copy
-        geomean += log_scale
-        arrays = [C, D, C * D, np.exp(geomean, out=geomean)]
+        mean_log += log_scale
+        arrays = [C, D, C * D, np.exp(mean_log, out=mean_log)]
     arrays = [np.asarray(array) for array in arrays]  # without indices NumPy returns scalars
     for array in arrays:
         array.flags.writeable = False
     pairs = cast(Pairs | None, layout.pairs)
-    C, D, mean, geomean = arrays
-    return Posterior(layout.indices if pairs is None else pairs.indices, C, D, mean, geomean, pairs)
+    C, D, mean, exp_mean_log = arrays
+    return Posterior(layout.indices if pairs is None else pairs.indices, C, D, mean, exp_mean_log, pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,12 +367,12 @@ class Fitted:
         return result
 
     def _moved(self, data: Data, factor: Posterior) -> Posterior:
-        C, D, mean, geomean = factor.concentration, factor.scale, factor.mean, factor.exp_mean_log
+        C, D, mean, exp_mean_log = factor.concentration, factor.scale, factor.mean, factor.exp_mean_log
         for axis, index in enumerate(factor.indices):
             if index in data.sizes:
                 rows = self.entities[index].encode(data.entities[index].names, unknown="mark")
-                C, D, mean, geomean = (_rows(array, rows, axis) for array in (C, D, mean, geomean))
-        return Posterior(factor.indices, C, D, mean, geomean)
+                C, D, mean, exp_mean_log = (_rows(array, rows, axis) for array in (C, D, mean, exp_mean_log))
+        return Posterior(factor.indices, C, D, mean, exp_mean_log)
 
 
 def _as_written(layout: Layout, inside: Array) -> Array:
@@ -388,8 +388,8 @@ def _of_pairs(factor: Posterior, then: Pairs, now: Pairs) -> Posterior:
     """Posterior of a factor over other pairs of the same entities: a new pair has its shared row."""
     own = then.find(columns_of(now.coords))
     rows = np.concatenate([own, np.arange(len(then), then.rows)])
-    C, D, mean, geomean = (a[rows] for a in (factor.concentration, factor.scale, factor.mean, factor.exp_mean_log))
-    return Posterior(factor.indices, C, D, mean, geomean, now)
+    C, D, mean, exp_mean_log = (a[rows] for a in (factor.concentration, factor.scale, factor.mean, factor.exp_mean_log))
+    return Posterior(factor.indices, C, D, mean, exp_mean_log, now)
 
 
 def unfinished(last: Record) -> Stop:

@@ -195,9 +195,9 @@ def _by_words(asked: ListingRequest) -> Listing | None:
     codes = _codes(source, count)
     if codes is None or not (how := WordFormat(asked.shape, codes.bits)).fits:
         return None
-    dealt = _Dealt(asked, CellWords(how, count), codes)
-    by_pieces(dealt.take, count)
-    return dealt.listing()
+    encoded = _EncodedRows(asked, CellWords(how, count), codes)
+    by_pieces(encoded.take, count)
+    return encoded.listing()
 
 
 def _by_stream(asked: ListingRequest, stream: Stream) -> Listing | None:
@@ -215,11 +215,11 @@ def _by_stream(asked: ListingRequest, stream: Stream) -> Listing | None:
         or not how.fits
     ):
         return None
-    dealt, at = _Dealt(asked, CellWords(how, stream.rows), codes), 0
+    encoded, at = _EncodedRows(asked, CellWords(how, stream.rows), codes), 0
     for entries, _, dropped in stream.entries(asked.names, asked.covered, asked.apart, asked.groups):
-        dealt.put(at, entries, dropped)
+        encoded.put(at, entries, dropped)
         at += len(entries)
-    return dealt.listing()
+    return encoded.listing()
 
 
 def _codes(source: Source, count: int) -> Codes | None:
@@ -232,7 +232,7 @@ def _codes(source: Source, count: int) -> Codes | None:
     return None if codes is None or (codes.listed is not None and not in_range(codes.listed).all()) else codes
 
 
-class _Dealt:
+class _EncodedRows:
     """Rows of a source being written into words, in chunks and on threads."""
 
     def __init__(self, asked: ListingRequest, words: CellWords, codes: Codes) -> None:

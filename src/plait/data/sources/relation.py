@@ -166,7 +166,7 @@ class Relation:
 
     @property
     def hidden_tables(self) -> tuple[Any, ...]:
-        """The tables of cells put aside."""
+        """The tables of hidden cells."""
         return tables_of(self.hidden)
 
     def tabled(self, model: "Model", name: str) -> "Relation":
@@ -232,7 +232,7 @@ class Relation:
         return self._read_tables("missing", self.missing_tables, name, indices)
 
     def read_hidden(self, name: Named, indices: Sequence[str]) -> list[tuple[TableLocation, dict[str, "pl.Series"]]]:
-        """The tables of what is put aside, in the same way."""
+        """The tables of hidden cells, in the same way."""
         return self._read_tables("hidden", self.hidden_tables, name, indices)
 
     def _read_tables(
