@@ -80,13 +80,16 @@ class Results(Found):
         _rewrite(path, [self.head, *self.lines])
 
     def add(self, cell: Cell, figures: Figures) -> None:
-        """Keep what was found for a cell."""
-        line = {"cell": dict(cell), "figures": dict(figures)}
+        """Keep what was found for a cell, in place of what was found before."""
+        line, is_known = {"cell": dict(cell), "figures": dict(figures)}, _key(cell) in self._by_cell
+        self._by_cell[_key(cell)] = line
+        if is_known:
+            _rewrite(self.path, [self.head, *self._by_cell.values()])
+            return
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        self._by_cell[_key(cell)] = line
 
 
 def read(path: Path) -> Found:

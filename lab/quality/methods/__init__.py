@@ -34,10 +34,11 @@ EQUATIONS = (
     "Plait, pairs",
 )
 PLAIN = "Plait, five fits"
+EVIDENCE = "Plait, evidence"
 BEST = "Plait, evidence, five fits"
-OURS = ("Plait", PLAIN, "Plait, evidence", BEST, "Plait, EM", *EQUATIONS)
+OURS = ("Plait", PLAIN, EVIDENCE, BEST, "Plait, EM", *EQUATIONS)
 
-__all__ = ["BEST", "METHODS", "OURS", "PLAIN", "TRIES", "Method", "find"]
+__all__ = ["BEST", "EVIDENCE", "METHODS", "OURS", "PLAIN", "TRIES", "Method", "find"]
 
 
 def find(name: str) -> type[Method]:

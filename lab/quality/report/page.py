@@ -52,7 +52,8 @@ uniformly from all cells that are not links; equal scores are taken together. *N
 every user, without known links, equal scores in random order. Recall is hits ÷ the smaller of k and the user's test
 links; *full recall* is hits ÷ all of them, as is published for Gowalla. ± is a standard error: over splits if there
 are several, otherwise over queries (for AP, over ten parts of the test). Two methods are compared on the splits that
-both have. Seconds are processor seconds for one split: of the last fit, and of choosing settings.
+both have. Seconds are processor seconds for one split: of the last fit, and of choosing settings. The first row of
+Plait that needs a kernel also compiles it.
 
 **Splits.** Where the split is ours to draw, there are three or more, each with links drawn by a seed of its own.
 Official splits stay as they are.

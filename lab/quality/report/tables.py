@@ -6,7 +6,7 @@ from typing import Any
 from lab.harness.results import Found
 from lab.harness.table import NOTHING, text_table
 from lab.quality.data import SOURCES
-from lab.quality.methods import BEST, METHODS, OURS, PLAIN, TRIES, find
+from lab.quality.methods import BEST, EVIDENCE, METHODS, OURS, PLAIN, TRIES, find
 from lab.quality.report.entries import Lines, best, lines, main_measure, measured, measures, peers
 from plait.rendering.document import Table
 
@@ -42,13 +42,13 @@ def place(own: Lines, measure: str) -> str:
 
 
 def verdicts(found: Found) -> str:
-    """Where the best of the others is better than Plait's ensembles, in words, losses first."""
-    ensembles = {BEST: "five fits with evidence", PLAIN: "five fits without evidence"}
-    rivals = {method: _against_others(found, method) for method in ensembles}
+    """Where the best of the others is better than Plait, in words, losses first."""
+    methods = {BEST: "five fits with evidence", EVIDENCE: "one fit with evidence", PLAIN: "five fits without evidence"}
+    rivals = {method: _against_others(found, method) for method in methods}
     return "\n".join(
         f"- {title}, {words}: {'; '.join(rivals[method][title]) or 'nowhere'}."
         for title in (BEHIND, TIED, AHEAD)
-        for method, words in ensembles.items()
+        for method, words in methods.items()
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from datetime import date
 
 import pytest
 
@@ -134,6 +135,17 @@ def test_a_rerun_measures_only_unfinished_and_failed_rows(tmp_path, capsys):
     versions = again.get(MACHINE)["versions"]
     assert "numpy" in versions
     assert "no such package" not in versions
+
+
+def test_a_later_run_keeps_the_first_day_and_versions_of_packages_that_are_gone(tmp_path):
+    file = tmp_path / "results.jsonl"
+    before = Results(file, "bench", "drawn", True, "test")
+    before.add(MACHINE, {"date": "2020-01-01", "versions": {"no such package": "1.0", "numpy": "1.0"}})
+    about = run(STUDY, [row("a", [])], file, True, "test").get(MACHINE)
+    assert about["date"] == f"2020-01-01 to {date.today().isoformat()}"
+    assert about["versions"]["no such package"] == "1.0"
+    assert about["versions"]["numpy"] != "1.0"
+    assert sum("no such package" in line for line in file.read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
