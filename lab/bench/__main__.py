@@ -17,6 +17,7 @@ HOME = "benchmarks"
 TABLES = (
     "answers",
     "bursts",
+    "calibrated",
     "cores",
     "counts",
     "couplings",

@@ -65,6 +65,8 @@ class Fit(Fitted):
         Likelihood of each relation. It equals its name: ``likelihood["visits"] == "poisson"``.
     likelihood_params : dict of str to dict
         Parameters of each likelihood, learnt or given: ``{"visits": {"burst": 0.7}}``.
+    calibration : dict of str to Calibration
+        Calibration of probabilities per relation, after `calibrate`.
     members : tuple of Fit
         All fits of an ensemble (``restarts``); otherwise this fit alone.
     settings : dict
@@ -164,6 +166,11 @@ class Fit(Fitted):
         - Others (``"negbin"``, ``"tweedie"``): ``mean`` is the expected value and ``sd`` its
           posterior standard deviation. ``lower`` and ``upper`` are a 90 % predictive interval of
           the value. ``rate`` is the expected number of events.
+
+        Intervals of probabilities are too narrow for one fit: on simulated data, nominal 90 %
+        contain the true probability in 65 to 71 % of the cells, with ``restarts=5`` in 75 to 87 %,
+        with ``bootstrap=True`` too in 87 to 90 %. Intervals of counts contain 89 to 90 %. After
+        `calibrate`, probabilities and intervals are calibrated.
 
         EM and MAP have no posterior uncertainty: ``sd`` is 0, the interval of a count is that of
         its Poisson distribution, and the interval of a probability is a point.
@@ -604,6 +611,68 @@ class Fit(Fitted):
 
         return update(self, data, iterations=iterations)
 
+    def calibrate(self, relation: str, held_out: Any, *, zeros: str | None = None, seed: int = 0) -> Self:
+        """Calibrate the probabilities of a relation on held-out cells.
+
+        Parameters
+        ----------
+        relation : str
+            Name of the relation.
+        held_out : table or Relation
+            Cells that the fit has not seen, as for `plait.evaluate`. Do not evaluate on the same
+            cells afterwards.
+        zeros : one of "all", "sample" or None, default None
+            How zeros were held out: with ``"all"`` the cells are a random sample of links and
+            zeros; with ``"sample"`` the zeros are fewer, drawn from the cells without a link.
+            ``None`` is ``"all"``, but refuses a table with far too few zeros. A table without
+            zeros is a random sample of the links; zeros are then drawn.
+        seed : int, default 0
+            Random seed of drawn zeros and of the cross-validation.
+
+        Returns
+        -------
+        Fit
+            The fit with ``calibration[relation]``. `predict`, `top`, `plait.evaluate`, `save` and
+            all other methods use it.
+
+        Raises
+        ------
+        plait.errors.DataError
+            If the cells cannot be read, have no links, or contain links of the training data.
+        plait.errors.ParameterError
+            If an option is wrong.
+
+        Notes
+        -----
+        With Λ = −log P(x = 0), the calibrated fit has Λ' = exp(b) Λ^β. b and β maximise the
+        likelihood of the held-out cells, weighted by how they were drawn; β is shrunk to 1. Links
+        that were missing in the training data, as `plait.train_test_split` leaves them, stand for
+        their share of all cells. Links that were left out and looked like zeros stand for all
+        zeros: probabilities are then those of being left out.
+
+        Five-fold cross-validation decides: if it does not prefer the regression by more than
+        one standard error, b = 0 and β = 1, and probabilities stay as they are.
+
+        The order of probabilities does not change, so `top` remains exact. Under Bernoulli, ``mean``
+        is the calibrated probability, ``lower`` and ``upper`` transform like it, and ``sd`` does to
+        first order. Under other likelihoods, ``mean``, ``sd`` and ``rate`` do not change; ``lower``
+        and ``upper`` are quantiles with the calibrated P(x = 0) and the values above 0 of the fit.
+
+        `fold_in` and `update` keep the calibration. Calibrating again replaces it.
+
+        Guide: <https://tensorplait.github.io/tensorplait/evaluation.html#calibration>.
+
+        Examples
+        --------
+        >>> trained = plait.fit(model, train, **quick)
+        >>> calibrated = trained.calibrate("visits", test, zeros="all")
+        >>> calibrated.calibration["visits"].links
+        6
+        """
+        from plait.evaluation.calibrate import calibrate
+
+        return calibrate(self, relation, held_out, zeros=zeros, seed=seed)
+
     def title(self, axis: str, name: Any) -> str | None:
         """Return the title of an entity.
 
@@ -851,6 +920,9 @@ class Fit(Fitted):
         return f"{start}: {word} {self.objective:,.6g}; {self.stop}"
 
     def __str__(self) -> str:
+        return "\n".join([self._sentences(), *(f"{name}: {own}." for name, own in self.calibration.items())])
+
+    def _sentences(self) -> str:
         if len(self.members) > 1:
             bounds = ", ".join(f"{member.objective:,.6g}" for member in self.members)
             shown = "first one, which has unweighted links" if self.settings.get("bootstrap") else "best one"

@@ -475,3 +475,22 @@ def test_binary_makes_links_of_counts_and_of_repeated_rows(scratch):
     assert result.exit_code == 2
     assert "plays.csv" in result.stderr
     assert "line 3" in result.stderr
+
+
+def test_calibrate_saves_a_run_with_calibrated_probabilities(scratch, fit):
+    scratch.write("held.csv", "user,place,day,times\nann lee,gym,3,2\nfay,park,2,1\neve,gym,3,0\nann lee,park,2,0\n")
+    test = pl.read_csv(scratch.folder / "held.csv").rename({"times": "value"})
+    expected = fit.calibrate("visits", test, zeros="sample", seed=1).calibration["visits"]
+    arguments = "calibrate run visits held.csv --value times --zeros sample --seed 1 -o"
+    assert scratch.json(f"{arguments} new.plait") == {
+        "run": "new.plait", "relation": "visits", **expected.to_dict()
+    }  # fmt: skip
+    assert plait.load(scratch.folder / "new.plait").calibration == {"visits": expected}
+    assert "held-out links" in scratch.stdout(f"{arguments} run --force")
+    assert "calibration of visits" in scratch.stdout("info run")
+    assert scratch.json("info run")["calibration"]["visits"] == expected.to_dict()
+    refused = scratch.plait("calibrate run visits visits.csv --value plays -o other")
+    assert refused.exit_code == 2
+    assert "visits.csv" in refused.stderr
+    assert "links are in the training data" in refused.stderr
+    assert not (scratch.folder / "other").exists()

@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from plait.analysis.predict.count_quantiles import intervals
+from plait.analysis.predict.count_quantiles import count_ends
 
 Z = 1.6448536269514722
 
@@ -19,7 +19,9 @@ def quantiles(mean, variance, miss=None):
     mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
     mean, variance = mean.ravel().copy(), variance.ravel().copy()
     low, high = np.empty(mean.size, np.int64), np.empty(mean.size, np.int64)
-    intervals(mean, variance, closed(mean, variance) if miss is None else miss, 0.95, Z, low, high)
+    miss = closed(mean, variance) if miss is None else miss
+    for ends, level, z in ((low, 0.05, -Z), (high, 0.95, Z)):
+        count_ends(mean, variance, miss, np.full(mean.size, level), np.full(mean.size, z), ends)
     return mean, variance, low, high
 
 

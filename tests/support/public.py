@@ -45,8 +45,8 @@ RESULTS = {
     "plait.Comparison": ["notes", "table", "to_dict"],
     "plait.Explanation": ["components", "entities", "evidence", "links", "to_dict"],
     "plait.Fit": [
-        "components", "coupling", "explain", "fold_in", "plot", "predict", "report", "responsibilities", "sample",
-        "save", "similar", "surprising", "title", "to_datatree", "to_xarray", "top", "update", "with_titles",
+        "calibrate", "components", "coupling", "explain", "fold_in", "plot", "predict", "report", "responsibilities",
+        "sample", "save", "similar", "surprising", "title", "to_datatree", "to_xarray", "top", "update", "with_titles",
     ],
     "plait.GridSearch": ["plot", "table", "to_dict"],
     "plait.Metrics": ["calibration", "plot", "precision_recall", "roc", "table", "to_dict"],
@@ -70,6 +70,7 @@ RESULTS = {
         "update", "variance",
     ],
     "plait.likelihood.Sums": [],
+    "plait.storage.calibration.Calibration": ["is_identity", "to_dict"],
     "plait.plotting.plots.GridSearchPlot": ["rank"],
     "plait.plotting.plots.FitPlot": ["components", "coupling", "entity", "neighbourhood", "objective", "rank"],
     "plait.plotting.plots.MetricsPlot": ["calibration", "precision_recall", "roc"],

@@ -27,6 +27,7 @@ from plait.config import Config, read_config
 from plait.config.train_config import TEST, TRAIN, write_split
 from plait.errors import FileLocation, StorageError, relocating
 from plait.model_selection.grid import GridSearch
+from plait.storage.run_folder import holds_run, manifest
 
 
 @read_options
@@ -79,6 +80,57 @@ def evaluate(
             negatives=negatives, known=[with_values(fit, relation, own, value) for own in others], seed=seed,
         )  # fmt: skip
     put(found.describe(every=every), as_json=json)
+
+
+@read_options
+def calibrate(
+    run: RunFolder,
+    relation: RelationName,
+    held_out: Annotated[
+        Path,
+        typer.Argument(metavar="HELD_OUT", help="Held-out links: a table as for `plait evaluate`, but another one."),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="RUN", parser=named_path, help="Folder, or .plait file, to save the new run in."
+        ),
+    ],
+    zeros: Annotated[
+        str | None,
+        typer.Option(metavar="all|sample", help="Whether the zeros of the table are all zeros or a random sample."),
+    ] = None,
+    value: Value = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of drawn zeros and of the cross-validation.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing run.")] = False,
+    json: Json = False,
+    *,
+    options: dict[str, Any],
+) -> None:
+    """Calibrate the probabilities of a run on held-out links.
+
+    The new run answers with calibrated probabilities, in the same order. They stay as they are unless cross-validation
+    prefers the calibration. Evaluate on other links afterwards. Without zeros in the table, zeros are drawn.
+
+    \b
+    Examples:
+      plait calibrate run visits valid.csv -o calibrated
+      plait calibrate run visits valid.csv --zeros sample -o run --force
+    """
+    if not (force and output == run):
+        refuse_other_run(output, force)
+    fit = plait.load(run)
+    cells = read_cells(fit, run, relation, str(held_out), options)
+    with locating({"test": cells, "held_out": cells}), working("calibrating"):
+        found = fit.calibrate(relation, with_values(fit, relation, cells, value), zeros=zeros, seed=seed)
+    found.save(output, replace=holds_run(output), extra=manifest(run)["extra"])
+    own = found.calibration[relation]
+    if json:
+        emit({"run": str(output), "relation": relation, **own.to_dict()})
+        return
+    out(f"{relation}: {own}.")
+    out(f"Cross-validated gain: {own.gain:.4f} ± {own.gain_error:.4f} of log-likelihood per link.")
+    out(f"Saved in {output}.")
 
 
 def grid_search(

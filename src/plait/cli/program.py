@@ -54,6 +54,7 @@ COMMANDS = {
     "set-titles": ("run_commands", "Set titles of entities, to show next to their names."),
     "train-test-split": ("evaluation_commands", "Split the data of a config into training and test links."),
     "evaluate": ("evaluation_commands", "Evaluate a run on held-out links."),
+    "calibrate": ("evaluation_commands", "Calibrate the probabilities of a run on held-out links."),
     "report": ("run_commands", "Write a report on a run as one HTML page."),
     "pack": ("data_commands", "Sort tables larger than memory into blocks on disk."),
     "convert": ("data_commands", "Convert a table or an array to another file format."),

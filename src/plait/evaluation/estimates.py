@@ -100,7 +100,7 @@ def average_precision(link: Flags, score: Array) -> Estimate:
     return Estimate(value, shares)
 
 
-def calibration_error(bins: "metrics.Calibration", link: Flags, probability: Array) -> Estimate:
+def calibration_error(bins: "metrics.CalibrationBins", link: Flags, probability: Array) -> Estimate:
     """Expected calibration error: the mean over cells of (probability − link), signed as in its bin."""
     sign = np.sign(bins.predicted - bins.observed)[bins.place]
     return Estimate(bins.error, _shares(sign * (probability - link)))

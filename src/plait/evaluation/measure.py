@@ -174,7 +174,7 @@ def _on_scores(link: Flags, score: Array, measured: Measured) -> None:
     measured.curves |= {"roc": roc(link, score), "precision_recall": precision_recall(link, score)}
 
 
-def _table(bins: metrics.Calibration) -> "pl.DataFrame":
+def _table(bins: metrics.CalibrationBins) -> "pl.DataFrame":
     import polars as pl
 
     names = [f"{low:.3g}–{high:.3g}" for low, high in zip(bins.low, bins.high)]

@@ -58,7 +58,7 @@ def rmse(values: Array, mean: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class CalibrationBins:
     """Cells in bins of predicted probability, of equal numbers up to ties; arrays (n_bins,).
 
     `low`, `high`: smallest and largest probability of a bin; `cells`: number of cells; `predicted`: their mean
@@ -78,7 +78,7 @@ class Calibration:
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.cells))
 
 
-def calibration(link: Flags, probability: Array, bins: int = BINS) -> Calibration:
+def calibration(link: Flags, probability: Array, bins: int = BINS) -> CalibrationBins:
     """Calibration of predicted probabilities; link, probability (n,).
 
     Bins have n/bins cells in the order of probabilities; equal probabilities stay together, in the bin of the middle
@@ -92,7 +92,7 @@ def calibration(link: Flags, probability: Array, bins: int = BINS) -> Calibratio
     np.minimum.at(low, place, probability)
     np.maximum.at(high, place, probability)
     predicted, observed = (np.bincount(place, x) / cells for x in (probability, link))
-    return Calibration(low, high, cells, predicted, observed, place)
+    return CalibrationBins(low, high, cells, predicted, observed, place)
 
 
 def within(link: Flags, score: Array, group: NDArray[np.int64]) -> tuple[Array, Array]:

@@ -20,6 +20,7 @@ from plait.tuning import TUNING
 
 # Rounds of draws of a large tensor before fewer negatives are returned.
 MOST_ROUNDS = 1000
+COUNTED_CELLS = 1 << 17  # drawn to estimate how many cells are no links
 
 
 class KnownLinks:
@@ -72,14 +73,30 @@ class KnownLinks:
         return tuple(np.flatnonzero(seen[axis]) for axis in self.axes)
 
 
+def count_non_links(links: KnownLinks) -> float:
+    """Number of cells that `uniform` draws from; of a large tensor, an estimate from a sample with a fixed seed."""
+    entities = links.present
+    count = math.prod(map(len, entities))
+    if not entities or count <= TUNING.max_negatives_listed:
+        return float(len(_listed(links)))
+    rng = np.random.default_rng(0)
+    cells = np.stack([rng.choice(own, COUNTED_CELLS) for own in entities], axis=1)
+    return count * float(np.mean((writing(cells, links.groups) == 0) & ~links.refuse(cells)))
+
+
+def _listed(links: KnownLinks) -> Rows:
+    """All cells (n, order) of entities with a link that are no links."""
+    if not links.present:  # one cell, and it is a link
+        return links.cells[:0]
+    cells = np.stack([grid.ravel() for grid in np.meshgrid(*links.present, indexing="ij")], axis=1)
+    return np.asarray(cells[(writing(cells, links.groups) == 0) & ~links.refuse(cells)])
+
+
 def uniform(links: KnownLinks, count: int, rng: np.random.Generator) -> Rows:
     """Cells (count, order) drawn uniformly, with replacement, from those that are no links; empty if there are none."""
     entities = links.present
-    if not entities:  # one cell, and it is a link
-        return links.cells[:0]
-    if math.prod(map(len, entities)) <= TUNING.max_negatives_listed:
-        cells = np.stack([grid.ravel() for grid in np.meshgrid(*entities, indexing="ij")], axis=1)
-        cells = cells[(writing(cells, links.groups) == 0) & ~links.refuse(cells)]
+    if not entities or math.prod(map(len, entities)) <= TUNING.max_negatives_listed:
+        cells = _listed(links)
         return np.asarray(cells[rng.integers(len(cells), size=count)]) if len(cells) else cells
     found: list[Rows] = []
     # Links are held in memory, so among a million cells and more they are rare and this ends soon; but structural zeros

@@ -152,11 +152,15 @@ class Scorer:
 
         first, which = self._once(cells)
         likelihood, state = self.fit.likelihood[self.relation], self.fit.likelihood_params[self.relation]
-        wanted = ("rate", "mean", "variance", "probability")
+        wanted: tuple[str, ...] = ("rate", "mean", "variance", "probability")
+        if self.relation in self.fit.calibration:  # elsewhere moments give the log-probability of a zero
+            wanted = (*wanted, "neg_log_p_zero")
         found = columns(self.fit, self.relation, self._own(cells[first]), wanted)
         found = {name: column[which] for name, column in found.items()}
         moments, probability = (found["rate"], found["variance"]), found["probability"]
         log = metrics.log_probability(values, *moments, probability, likelihood, state)
+        if "neg_log_p_zero" in found:
+            log = np.where(values == 0, -found["neg_log_p_zero"], log)
         return found["mean"], probability, log
 
     def known(self) -> Rows:

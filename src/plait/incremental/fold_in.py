@@ -126,7 +126,8 @@ def shown(fit: Fit, members: Sequence[Any]) -> Fit:
     if not fit.ensemble:
         return cast(Fit, members[0])
     at = next(n for n, member in enumerate(fit.ensemble) if member.state is fit.state)
-    return cast(Fit, replace(members[at], seed=fit.seed, stop=fit.stop, ensemble=tuple(members)))
+    own = replace(members[at], seed=fit.seed, stop=fit.stop, ensemble=tuple(members), calibration=fit.calibration)
+    return cast(Fit, own)
 
 
 NEW_ENTITIES = "`new_entities`"

@@ -61,7 +61,7 @@ def update(fit: Fit, data: Any, *, iterations: int = 5) -> Fit:
     settings = {word: value for word, value in fit.settings.items() if word != "folded"}
     origin = Origin(
         fit.model, fit.method, fit.seed, growth.entities, fit.likelihood, exposures, known, settings,
-        mark_of(fit, growth, fresh), grown_titles(fit.titles, growth.entities),
+        mark_of(fit, growth, fresh), grown_titles(fit.titles, growth.entities), fit.calibration,
     )  # fmt: skip
     stop = Stop(
         Reason.MAX_ITER, f"updated with new links by {plural(iterations, 'iteration')}; before: {fit.stop.sentence}"

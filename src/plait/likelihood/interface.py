@@ -609,8 +609,10 @@ class Likelihood:
         """log p(x), (n,), where λ is a Gamma of this mean and variance, (n,) each."""
         return predictive.log_integral(self, values, mean, variance, state)
 
-    def quantiles(self, rates: Array, level: float, state: State) -> Array:
-        """The smallest value v with P(x ≤ v) ≥ level, (n,), where rates (n, points) are equally probable."""
+    def quantiles(self, rates: Array, level: Array | float, state: State) -> Array:
+        """The smallest value v with P(x ≤ v) ≥ level, (n,), where rates (n, points) are equally probable; `level`: one,
+        or (n,).
+        """
 
         def below(rows: NDArray[np.int64], values: Array) -> Array:
             return self.below(values, rates[rows], state)

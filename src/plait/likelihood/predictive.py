@@ -99,16 +99,16 @@ def _normal(likelihood: "Likelihood", value: float, rates: Array, state: "State"
     return float(ndtr((value + 0.5 - mean) / np.sqrt(np.maximum(variance, 1e-300))).mean())
 
 
-def quantiles(below: "Short", scale: float, about: Array, level: float, *, whole: bool) -> Array:
+def quantiles(below: "Short", scale: float, about: Array, level: Floats | float, *, whole: bool) -> Array:
     """Smallest value with P(x ≤ value) ≥ level, (n,): integers, or reals to nine digits.
 
-    `below`: P(x ≤ value) by cell; `scale`: of a single event; `about`: first guess, (n,).
+    `level`: one, or (n,); `below`: P(x ≤ value) by cell; `scale`: of a single event; `about`: first guess, (n,).
     """
-    found = np.zeros(len(about))
+    found, levels = np.zeros(len(about)), np.broadcast_to(level, len(about))
 
     def short(rows: NDArray[np.int64], values: Array) -> Array:
         """Probability missing to the level."""
-        return level - below(rows, values)
+        return levels[rows] - below(rows, values)
 
     rows = np.flatnonzero(short(np.arange(len(about)), found) > 0)
     high = np.maximum(about[rows], scale)

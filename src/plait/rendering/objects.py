@@ -20,6 +20,7 @@ def describe_fit(fit: Any, pictures: Sequence[Picture] = ()) -> Document:
         objective_word(fit.method): fit.objective,
         "sweeps": f"{max(fit.history[-1].sweep, 0):,} in {seconds:,.2f} s",
         "stopped": str(fit.stop),
+        **{f"calibration of {name}": str(own) for name, own in fit.calibration.items()},
         "seed": str(fit.seed),
     }
     rows = [

@@ -24,6 +24,7 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
             name: {"likelihood": str(fit.likelihood[name]), "shape": known.shape, "links": len(known)}
             for name, known in fit.known.items()
         },
+        **({"calibration": {name: own.to_dict() for name, own in fit.calibration.items()}} if fit.calibration else {}),
         "objective": fit.objective,
         "sweeps": max(fit.history[-1].sweep, 0),
         "seconds": _seconds(fit),
@@ -65,6 +66,7 @@ def describe_run(fit: "Fit", header: dict[str, Any], run: Path) -> Document:
             **_titles(fit),
             **found_words(fit.settings),
             **members(fit),
+            **calibrations(fit),
             "objective": reached(fit),
             "ended": ending(fit, header),
             "saved": f"{run}, {write_bytes(_size(header))}, by plait {header['plait']}",
@@ -128,6 +130,11 @@ def members(fit: "Fit") -> dict[str, str]:
         return {}
     bounds = ", ".join(significant(member.objective) for member in fit.members)
     return {"members": f"{len(fit.members)}, with objectives {bounds}; below is the best one"}
+
+
+def calibrations(fit: "Fit") -> dict[str, str]:
+    """A line on each relation whose probabilities are calibrated."""
+    return {f"calibration of {name}": str(own) for name, own in fit.calibration.items()}
 
 
 def _member(fit: "Fit") -> dict[str, Any]:

@@ -21,7 +21,7 @@ from plait.rendering.document import Block, Cards, Code, Details, Facts, Faint, 
 from plait.rendering.formatting import significant, write_sizes
 from plait.report.report_data import ReportData, called
 from plait.report.reproduce import testing
-from plait.report.run_summary import found_words, members, rank_words, reached, relations_table
+from plait.report.run_summary import calibrations, found_words, members, rank_words, reached, relations_table
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 from plait.version import __version__
@@ -121,6 +121,7 @@ def _about(subject: ReportData) -> Facts:
             "entities": write_sizes({axis: len(fit.entities[axis]) for axis in fit.model.axes}),
             "known links": write_sizes({name: len(known) for name, known in fit.known.items()}),
             **found_words(fit.settings),
+            **calibrations(fit),
             **members(fit),
             "objective": reached(fit),
             **_popularity(subject),

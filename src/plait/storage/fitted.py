@@ -31,6 +31,7 @@ from plait.inference.loop import ADAPT_AFTER
 from plait.inference.state import FactorSnapshot, Reason, Record, State, Stop
 from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
+from plait.storage.calibration import Calibration
 from plait.tuning import TUNING
 
 
@@ -48,6 +49,7 @@ class Origin:
     settings: dict[str, Any]
     fingerprint: str
     titles: Mapping[str, Titles] = field(default_factory=dict)
+    calibration: dict[str, Calibration] = field(default_factory=dict)
 
 
 class Member(NamedTuple):
@@ -260,6 +262,7 @@ class Fitted:
     state: State = field(repr=False)
     ensemble: tuple[Self, ...] = field(default=(), repr=False)
     titles: Mapping[str, Titles] = field(default_factory=dict, repr=False)
+    calibration: dict[str, Calibration] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         named = {name: as_likelihood(likelihood) for name, likelihood in self.likelihood.items()}
@@ -276,7 +279,8 @@ class Fitted:
         """
         fits = [cls._alone(origin, member) for member in _ready(members)]
         best = fits[0] if origin.settings.get("bootstrap") else max(fits, key=lambda fit: fit.objective)
-        best = replace(best, stop=stop or unfinished(members[-1].state.history[-1]))
+        stop = stop or unfinished(members[-1].state.history[-1])
+        best = replace(best, stop=stop, calibration=origin.calibration)
         if len(fits) == 1 or origin.settings.get("combine") == "best":
             return best
         return replace(best, seed=origin.seed, ensemble=tuple(fits))
@@ -332,12 +336,16 @@ class Fitted:
     def _origin(self) -> Origin:
         return Origin(
             self.model, self.method, self.seed, self.entities, self.likelihood, self.exposures, self.known,
-            self.settings, self.fingerprint, self.titles,
+            self.settings, self.fingerprint, self.titles, self.calibration,
         )  # fmt: skip
 
     def __dir__(self) -> list[str]:
         internal = ("ensemble", "exposures", "state")
         return [name for name in super().__dir__() if not name.startswith("_") and name not in internal]
+
+    def _uncalibrated(self) -> Self:
+        """The fit with the probabilities of its posterior; searches bound these."""
+        return replace(self, calibration={}) if self.calibration else self
 
     def _with_known(self, known: dict[str, Known]) -> Self:
         """The fit with these known links."""

@@ -45,6 +45,7 @@ from plait.storage.array_checks import (
     check_rows,
     check_shape,
 )
+from plait.storage.calibration import Calibration
 from plait.storage.fitted import Member, Origin
 from plait.storage.run_folder import MANIFEST, Content, intact, manifest
 from plait.storage.stored_weights import restored, rule_of, weight_terms
@@ -92,9 +93,11 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
         known[equation.relation] = _with_rules(own, equation, place, header)
     exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
     likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
+    # Earlier versions have none.
+    calibration = {name: Calibration.of_dict(own) for name, own in header.get("calibration", {}).items()}
     origin = Origin(
         model, header["method"], header["seed"], labels, likelihood, exposures, known, header["settings"],
-        header["fingerprint"], _titles(model, labels, place, header),
+        header["fingerprint"], _titles(model, labels, place, header), calibration,
     )  # fmt: skip
     members = []
     for name, course in courses(header).items():
@@ -119,6 +122,7 @@ def _check_names(model: Model, header: Mapping[str, Any]) -> None:
         if set(header.get(word, model.relations)) != set(model.relations):
             raise ValueError(f"{word} is of {sorted(header[word])!r:.200}, but the model has {list(model.relations)}")
     check_keys("exposures", header["exposures"]["names"], model.factors)
+    check_keys("calibration", header.get("calibration", {}), model.relations)
     check_keys("settings.adapt_prior", header["settings"]["adapt_prior"], model.factors)
     check_keys("settings.rank", header["settings"]["rank"], model.latent)
     if not courses(header):

@@ -24,6 +24,10 @@ def _is_weight(value: Any) -> bool:
     return _is_number(value) and value >= 0
 
 
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and value > 0
+
+
 def _is_record(value: Any) -> bool:
     """Whether a value is one sweep: its number, the objective, its change (None at the start), seconds, ranks."""
     if not isinstance(value, list) or len(value) != 5:
@@ -66,6 +70,14 @@ LOOP = {
     "likelihood_params?": {str: {str: _is_number}},
     "log_scales?": (None, {str: _is_number}),
 }
+CALIBRATION = {
+    "intercept": _is_number,
+    "slope": _is_positive,
+    "links": natural,
+    "zeros": natural,
+    "gain": _is_number,
+    "gain_error": _is_number,
+}
 COURSE = {"seed": _is_seed, "stop": STOP, "history": _is_history, "loop": LOOP}
 SETTINGS = {
     "rank": {str: natural},
@@ -98,6 +110,7 @@ MANIFEST = {
     "stop": STOP,
     "likelihood": {str: (str, {str: (str, _is_number)})},
     "relations?": {str: RELATION},
+    "calibration?": {str: CALIBRATION},
     "settings": SETTINGS,
     "fingerprint": str,
     "exposures": {"names": [str], "relations": {str: [TERM]}},

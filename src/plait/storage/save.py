@@ -87,6 +87,7 @@ def _header(
         "stop": stop and stop.to_words(),
         "likelihood": {name: _words(likelihood) for name, likelihood in origin.likelihood.items()},
         "relations": {name: _remembered(known) for name, known in origin.known.items()},
+        "calibration": {name: own.to_dict() for name, own in origin.calibration.items()},
         "settings": origin.settings,
         "fingerprint": origin.fingerprint,
         "exposures": {

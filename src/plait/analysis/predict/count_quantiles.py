@@ -98,25 +98,25 @@ def quantile(level: float, z: float, m: float, s: float) -> float:
 
 
 @kernel
-def intervals(mean: Array, variance: Array, miss: Array, level: float, z: float, low: Counts, high: Counts) -> None:
-    """Quantiles 1 − level and level of counts with Gamma rates by moments, except that P(x = 0) = e^−miss.
+def count_ends(mean: Array, variance: Array, miss: Array, level: Array, z: Array, ends: Counts) -> None:
+    """Quantiles of counts with Gamma rates by moments, except that P(x = 0) = e^−miss; all (n,).
 
-    `z`: normal quantile of the level.
+    `z`: normal quantiles of the levels.
     """
     for n in range(len(mean)):
         m, v = mean[n], variance[n]
         s = m * m / v if v > 1e-12 * m * m else math.inf
         nothing = math.exp(-miss[n])
-        low[n] = 0 if nothing >= 1.0 - level else int(min(max(quantile(1.0 - level, -z, m, s), 1.0), MAX_COUNT))
-        high[n] = 0 if nothing >= level else int(min(max(quantile(level, z, m, s), 1.0), MAX_COUNT))
+        ends[n] = 0 if nothing >= level[n] else int(min(max(quantile(level[n], z[n], m, s), 1.0), MAX_COUNT))
 
 
 @kernel
-def narrow_ends(mean: Array, spread: Array, skewed: Array, noise: float, z: float, low: Array, high: Array) -> None:
-    """Quantiles of rates (noise 0) or of counts (1, not rounded) from three cumulants, for small v/m²."""
+def narrow_ends(mean: Array, spread: Array, skewed: Array, noise: float, z: Array, ends: Array) -> None:
+    """Quantiles of rates (noise 0) or of counts (1, not rounded) from three cumulants, for small v/m²; `z` (n,): normal
+    quantiles of the levels.
+    """
     for n in range(len(mean)):
-        low[n] = expanded(-z, mean[n], spread[n], skewed[n], noise)
-        high[n] = expanded(z, mean[n], spread[n], skewed[n], noise)
+        ends[n] = expanded(z[n], mean[n], spread[n], skewed[n], noise)
 
 
 @kernel
@@ -137,8 +137,8 @@ def gamma_strata(mean: Array, variance: Array, table: Array, lowest: int, points
 
 
 @kernel
-def mixture_ends(rates: Array, about: Array, level: float, low: Counts, high: Counts) -> None:
-    """Quantiles 1 − level and level of counts whose rates are equally probable Gammas, `low` and `high` (n,).
+def mixture_ends(rates: Array, about: Array, low_level: Array, high_level: Array, low: Counts, high: Counts) -> None:
+    """Quantiles of counts whose rates are equally probable Gammas, `low` and `high` (n,), at two levels, (n,).
 
     `rates` (n, n_members, n_points): their means, ascending for each member. `about` (n, n_members): their variances.
     """
@@ -152,12 +152,12 @@ def mixture_ends(rates: Array, about: Array, level: float, low: Counts, high: Co
             add_few(rates[n, member, :points], about[n, member], few)
         for k in range(SUMMED_COUNTS):
             few[k] = few[k] / len(roots) + (few[k - 1] if k else 0.0)
-        if few[SUMMED_COUNTS - 1] < level:
+        if few[SUMMED_COUNTS - 1] < max(low_level[n], high_level[n]):
             for member in range(rates.shape[1]):
                 mine = slice(member * points, (member + 1) * points)
                 take_roots(rates[n, member, :points], about[n, member], roots[mine], widths[mine])
-        low[n] = int(min(mixture_quantile(1.0 - level, few, roots, widths), MAX_COUNT))
-        high[n] = int(min(mixture_quantile(level, few, roots, widths), MAX_COUNT))
+        low[n] = int(min(mixture_quantile(low_level[n], few, roots, widths), MAX_COUNT))
+        high[n] = int(min(mixture_quantile(high_level[n], few, roots, widths), MAX_COUNT))
 
 
 @inlined

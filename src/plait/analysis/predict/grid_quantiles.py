@@ -220,15 +220,17 @@ def rate_quantile(level: float, m: float, warm: Array, below: Array) -> float:
 
 
 @kernel
-def count_ends(masses: Array, mean: Array, warm: Array, level: float, low: Counts, high: Counts) -> None:
-    """Quantiles 1 − level and level of the count; arguments as in `link_spread`."""
+def count_ends(
+    masses: Array, mean: Array, warm: Array, low_level: Array, high_level: Array, low: Counts, high: Counts
+) -> None:
+    """Quantiles of the count at two levels, (n,); other arguments as in `link_spread`."""
     below, few = np.empty(POINTS), np.empty(SUMMED_COUNTS)
     for n in range(len(mean)):
         m, narrow = mean[n], warm[n]
         accumulate(masses[n], below)
         count_few(masses[n], m, narrow, few)
-        low[n] = int(min(count_quantile(1.0 - level, m, narrow, below, few), MAX_COUNT))
-        high[n] = int(min(count_quantile(level, m, narrow, below, few), MAX_COUNT))
+        low[n] = int(min(count_quantile(low_level[n], m, narrow, below, few), MAX_COUNT))
+        high[n] = int(min(count_quantile(high_level[n], m, narrow, below, few), MAX_COUNT))
 
 
 @kernel

@@ -18,12 +18,15 @@ from plait.analysis.predict import count_quantiles, cp_distribution, grid_quanti
 from plait.analysis.predict.moments import sum_moments
 from plait.analysis.predict.operands import RateTerm, terms
 from plait.data.sparse.parallel import in_pieces
+from plait.storage.calibration import Calibration
 from plait.storage.fitted import Fitted
 
 Marks = NDArray[np.bool_]
+Levels = tuple[Array, Array]
 
 LEVEL = 0.95  # of the upper end of the interval; the lower end has 1 − LEVEL
 NORMAL_QUANTILE = 1.6448536269514722  # of LEVEL
+MAX_LEVEL, MAX_NORMAL = 1 - 1e-8, 6.0  # of quantiles that calibration asks for, and of their normal quantiles
 EXCESS = (
     0.2  # skewness beyond that of a Gamma: moves a twentieth of the mass by 0.006 at most, from one end to the other
 )
@@ -38,65 +41,111 @@ STRATA = (
 MIN_EXPONENT, MAX_EXPONENT = 0, 14  # of the table over C, in powers of two; beyond, a Gamma is nearly normal
 
 
-def of_counts(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
+def levels_of(miss: Array, calibration: Calibration) -> Levels:
+    """Levels (n,) at which the fit has the quantiles 1 − LEVEL and LEVEL of a calibrated value.
+
+    Calibration replaces p = P(x > 0) by p' and keeps x | x > 0, so P'(x > q) = 1 − L where P(x > q) = (1 − L) p / p'.
+    `miss`: −log P(x = 0) of the fit.
+    """
+    if calibration.is_identity:
+        return np.full(len(miss), 1 - LEVEL), np.full(len(miss), LEVEL)
+    links = -np.expm1(-miss)
+    share = links / np.maximum(-np.expm1(-calibration.apply(miss)), 1e-300)
+    low, high = (np.clip(1 - (1 - level) * share, 0.0, MAX_LEVEL) for level in (1 - LEVEL, LEVEL))
+    return low, high
+
+
+def normal_quantiles(levels: Levels, calibration: Calibration) -> Levels:
+    """Normal quantiles (n,) of `levels_of`."""
+    if calibration.is_identity:
+        return np.full(len(levels[0]), -NORMAL_QUANTILE), np.full(len(levels[1]), NORMAL_QUANTILE)
+    from scipy.special import ndtri
+
+    low, high = (np.asarray(np.maximum(ndtri(level), -MAX_NORMAL)) for level in levels)
+    return low, high
+
+
+def calibrated(sd: Array, low: Array, high: Array, miss: Array, calibration: Calibration) -> tuple[Array, Array, Array]:
+    """Standard deviation and ends of the interval of a calibrated probability, (n,) each.
+
+    `sd`: that of 1 − e^−λ; `low`, `high`: quantiles of λ, which transform as Λ = `miss` does. The standard deviation is
+    to first order, and at most that of a link.
+    """
+    if not calibration.is_identity:
+        nothing = np.exp(-calibration.apply(miss))
+        sd = np.minimum(sd * calibration.probability_slope(miss), np.sqrt(nothing * (1 - nothing)))
+        low, high = calibration.apply(low), calibration.apply(high)
+    return sd, -np.expm1(-low), -np.expm1(-high)
+
+
+def of_counts(
+    fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array, calibration: Calibration
+) -> tuple[Rows, Rows]:
     """Quantiles 1 − LEVEL and LEVEL of the count at cells given by row numbers, integers (n,).
 
-    `miss`: −log P(x = 0), which decides where both are 0.
+    `miss`: −log P(x = 0) of the fit, which decides where both are 0 once it is calibrated.
     """
     low, high = np.zeros(len(mean), np.int64), np.zeros(len(mean), np.int64)
-    nothing = np.exp(-miss)
+    levels = levels_of(miss, calibration)
+    z = normal_quantiles(levels, calibration)
+    nothing = np.exp(-calibration.apply(miss))
     some = np.flatnonzero(nothing < LEVEL)
     like_gamma, narrow, others, skewed = _sorted(fit, relation, rows[some], mean[some], variance[some], noise=1.0)
     at = some[like_gamma]
-    low[at], high[at] = _of_negative_binomials(mean[at], variance[at], miss[at])
+    low[at], high[at] = _of_negative_binomials(mean[at], variance[at], miss[at], _at(levels, at), _at(z, at))
     at = some[narrow]
-    for end, real in zip((low, high), _narrow(mean[at], variance[at], skewed[narrow], noise=1.0)):
+    for end, real in zip((low, high), _narrow(mean[at], variance[at], skewed[narrow], 1.0, _at(z, at))):
         end[at] = np.ceil(np.minimum(real, count_quantiles.MAX_COUNT) - 0.5).astype(np.int64)
     at = some[others]
-    low[at], high[at] = _on_grid(terms(fit, relation, rows[at]), noise=1.0)[2:]
+    low[at], high[at] = _on_grid(terms(fit, relation, rows[at]), 1.0, _at(levels, at))[2:]
     low[some], high[some] = np.maximum(low[some], 1), np.maximum(high[some], 1)
     low[nothing >= 1 - LEVEL] = 0
     return low, high
 
 
-def of_values(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Any, Any]:
+def of_values(
+    fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array, calibration: Calibration
+) -> tuple[Any, Any]:
     """Quantiles 1 − LEVEL and LEVEL of a value that is a sum over events, (n,); arguments as in `of_counts`."""
     likelihood, state = fit.likelihood[relation], fit.likelihood_params[relation]
 
-    def quantiles_at(cells: Rows, level: float) -> Array:
+    def quantiles_at(cells: Rows, level: Array) -> Array:
         points = link_strata(fit, relation, rows[cells], mean[cells], variance[cells])[0]
         found = np.empty(len(cells))
 
         def work(lo: int, hi: int) -> None:
-            found[lo:hi] = likelihood.quantiles(points[lo:hi], level, state)
+            found[lo:hi] = likelihood.quantiles(points[lo:hi], level[lo:hi], state)
 
         in_pieces(work, len(cells), SLOW_CHUNK_CELLS)
         return found
 
-    return value_ends(np.exp(-miss), quantiles_at, whole=likelihood.whole)
+    levels = levels_of(miss, calibration)
+    return value_ends(np.exp(-calibration.apply(miss)), levels, quantiles_at, whole=likelihood.whole)
 
 
-def value_ends(nothing: Array, quantiles_at: Callable[[Rows, float], Array], *, whole: bool) -> tuple[Any, Any]:
-    """Quantiles of values, (n,); `nothing`: P(x = 0), which decides where they are 0."""
+def value_ends(
+    nothing: Array, levels: Levels, quantiles_at: Callable[[Rows, Array], Array], *, whole: bool
+) -> tuple[Any, Any]:
+    """Quantiles of values, (n,); `nothing`: P(x = 0), which decides where they are 0; `levels`: elsewhere."""
     low, high = np.zeros(len(nothing)), np.zeros(len(nothing))
-    for end, level in ((low, 1 - LEVEL), (high, LEVEL)):
+    for end, level, own in ((low, 1 - LEVEL, levels[0]), (high, LEVEL, levels[1])):
         cells = np.flatnonzero(nothing < level)
-        end[cells] = np.maximum(quantiles_at(cells, level), 1.0 if whole else 0.0)
+        end[cells] = np.maximum(quantiles_at(cells, own[cells]), 1.0 if whole else 0.0)
     return (low.astype(np.int64), high.astype(np.int64)) if whole else (low, high)
 
 
 def of_links(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-    """Standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
+    """Standard deviation of the probability 1 − e^−λ, and quantiles 1 − LEVEL and LEVEL of the rate, (n,) each."""
     sd, low, high = np.zeros(len(mean)), mean.copy(), mean.copy()
     like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=0.0)
     like_gamma &= variance > 0
     low[like_gamma], high[like_gamma] = _of_gammas(mean[like_gamma], variance[like_gamma])
-    low[narrow], high[narrow] = _narrow(mean[narrow], variance[narrow], skewed[narrow], noise=0.0)
+    low[narrow], high[narrow] = _narrow(mean[narrow], variance[narrow], skewed[narrow], 0.0)
     by_moments = like_gamma | narrow
     grid_quantiles.gamma_spreads(mean, np.where(by_moments, variance, 0.0), sd)
     at = np.flatnonzero(others)
-    _, sd[at], low[at], high[at] = _on_grid(terms(fit, relation, rows[at]), noise=0.0)
-    return sd, -np.expm1(-low), -np.expm1(-high)
+    _, sd[at], low[at], high[at] = _on_grid(terms(fit, relation, rows[at]), 0.0)
+    return sd, low, high
 
 
 def count_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
@@ -142,7 +191,7 @@ def link_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: A
 
 def neg_log_p_zero(parts: Sequence[RateTerm]) -> Array:
     """−log P(x = 0) from the grid, for any mean, (n,)."""
-    return np.asarray(_on_grid(parts, noise=1.0, with_quantiles=False)[0])
+    return np.asarray(_on_grid(parts, 1.0)[0])
 
 
 def _sorted(
@@ -181,12 +230,17 @@ def _third_cumulant(group: Sequence[RateTerm], spread: Array) -> Array:
     return 3 * spread**2  # that of a product of many Gammas with small variance
 
 
-def _of_negative_binomials(mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
+def _at(ends: Levels, cells: Rows) -> Levels:
+    return ends[0][cells], ends[1][cells]
+
+
+def _of_negative_binomials(mean: Array, variance: Array, miss: Array, levels: Levels, z: Levels) -> tuple[Rows, Rows]:
     low, high = np.empty(len(mean), np.int64), np.empty(len(mean), np.int64)
 
     def work(lo: int, hi: int) -> None:
         part = slice(lo, hi)
-        count_quantiles.intervals(mean[part], variance[part], miss[part], LEVEL, NORMAL_QUANTILE, low[part], high[part])
+        for end, level, normal in zip((low, high), levels, z):
+            count_quantiles.count_ends(mean[part], variance[part], miss[part], level[part], normal[part], end[part])
 
     in_pieces(work, len(mean), CHUNK_CELLS)
     return low, high
@@ -200,10 +254,13 @@ def _of_gammas(mean: Array, variance: Array) -> tuple[Array, Array]:
     return low, high
 
 
-def _narrow(mean: Array, variance: Array, skewed: Array, noise: float) -> tuple[Array, Array]:
-    low, high = np.empty(len(mean)), np.empty(len(mean))
-    count_quantiles.narrow_ends(mean, variance / mean**2, skewed, noise, NORMAL_QUANTILE, low, high)
-    return low, high
+def _narrow(mean: Array, variance: Array, skewed: Array, noise: float, z: Levels | None = None) -> tuple[Array, Array]:
+    """Ends of rates (noise 0) or of counts (1); `z`: normal quantiles of their levels, ± NORMAL_QUANTILE by default."""
+    z = z or (np.full(len(mean), -NORMAL_QUANTILE), np.full(len(mean), NORMAL_QUANTILE))
+    ends = np.empty(len(mean)), np.empty(len(mean))
+    for end, normal in zip(ends, z):
+        count_quantiles.narrow_ends(mean, variance / mean**2, skewed, noise, normal, end)
+    return ends
 
 
 @cache
@@ -242,16 +299,21 @@ def _gamma_strata(mean: Array, variance: Array) -> Array:
     return points
 
 
-def _on_grid(parts: Sequence[RateTerm], noise: float, with_quantiles: bool = True) -> tuple[Array, Array, Any, Any]:
-    """−log P(x = 0), the standard deviation of e^−λ, and quantiles of the rate (noise 0) or the count (1)."""
+def _on_grid(parts: Sequence[RateTerm], noise: float, levels: Levels | None = None) -> tuple[Array, Array, Any, Any]:
+    """−log P(x = 0), the standard deviation of e^−λ, and quantiles: of the rate (noise 0) 1 − LEVEL and LEVEL, of the
+    count (noise 1) at `levels`, if given.
+    """
     miss, sd = np.zeros((2, parts[0].count))
-    low, high = np.zeros((2, parts[0].count), np.int64 if noise else np.float64)
+    ends: Any = np.zeros((2, parts[0].count), np.int64 if noise else np.float64)
+    low, high = ends
 
     def finish(lo: int, hi: int, masses: Array, mean: Array, warm: Array) -> None:
         grid_quantiles.link_spread(masses, mean, warm, miss[lo:hi], sd[lo:hi])
-        if with_quantiles:
-            read: Any = grid_quantiles.count_ends if noise else grid_quantiles.rate_ends
-            read(masses, mean, warm, LEVEL, low[lo:hi], high[lo:hi])
+        if levels is not None:
+            own = levels[0][lo:hi], levels[1][lo:hi]
+            grid_quantiles.count_ends(masses, mean, warm, *own, low[lo:hi], high[lo:hi])
+        elif not noise:
+            grid_quantiles.rate_ends(masses, mean, warm, LEVEL, low[lo:hi], high[lo:hi])
 
     _put_on_grid(parts, noise, finish)
     return miss, sd, low, high

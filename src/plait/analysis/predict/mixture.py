@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from plait._typing import Array, Rows
 from plait.analysis.predict import count_quantiles, intervals
-from plait.analysis.predict.intervals import LEVEL, STRATA
+from plait.analysis.predict.intervals import LEVEL, STRATA, Levels
 from plait.analysis.predict.moments import average, pooled
 from plait.data.sparse.parallel import in_pieces
 from plait.likelihood import Likelihood, predictive
+from plait.storage.calibration import NO_CALIBRATION, Calibration
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 
@@ -31,11 +32,22 @@ CHUNK_CELLS = 1 << 9  # that a thread takes at a time
 def needed(wanted: Sequence[str], likelihood: Likelihood) -> tuple[str, ...]:
     """Columns of each member from which the wanted columns of the mixture follow."""
     by_moments = {"rate", "variance"} if likelihood.binary else {"rate", "variance", "mean", "sd"}
-    return ("rate", "variance") if set(wanted) <= by_moments else ("rate", "variance", "probability")
+    return ("rate", "variance") if set(wanted) <= by_moments else ("rate", "variance", "probability", "neg_log_p_zero")
+
+
+def neg_log_mean(misses: Array) -> Array:
+    """−log of the mean over members of P(x = 0), (n,), from −log P(x = 0), (n_members, n)."""
+    least = misses.min(axis=0)
+    return np.asarray(least - np.log(np.exp(least - misses).mean(axis=0)))
 
 
 def columns(
-    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], wanted: Sequence[str]
+    members: Sequence[Fitted],
+    relation: str,
+    rows: Rows,
+    parts: Sequence[Columns],
+    wanted: Sequence[str],
+    calibration: Calibration = NO_CALIBRATION,
 ) -> Columns:
     """Wanted columns of the mixture at cells given by row numbers; `parts`: the `needed` columns of its members."""
     likelihood = members[0].likelihood[relation]
@@ -44,40 +56,47 @@ def columns(
     mean, square = pooled((b * part["rate"], b * b * part["variance"]) for b, part in zip(bursts, parts))
     found: Columns = {"mean": mean, "rate": rate, "variance": variance}
     if "probability" in parts[0]:
-        found["probability"] = average(part["probability"] for part in parts)
+        miss = neg_log_mean(np.stack([part["neg_log_p_zero"] for part in parts]))
+        found["neg_log_p_zero"] = calibration.apply(miss)
+        found["probability"] = -np.expm1(-found["neg_log_p_zero"])
+        if calibration.is_identity:
+            found["probability"] = average(part["probability"] for part in parts)
     if likelihood.binary:
         found["mean"] = found.get("probability", rate)
         if set(wanted) & {"sd", "lower", "upper"}:
-            found["sd"], found["lower"], found["upper"] = _of_links(members, relation, rows, parts)
+            ends = _of_links(members, relation, rows, parts)
+            found["sd"], found["lower"], found["upper"] = intervals.calibrated(*ends, miss, calibration)
     else:
         found["sd"] = np.sqrt(square)
         if set(wanted) & {"lower", "upper"}:
+            levels = intervals.levels_of(miss, calibration)
             nothing = 1 - found["probability"]
             of = _of_counts if likelihood.plain else _of_values
-            found["lower"], found["upper"] = of(members, relation, rows, parts, nothing)
+            found["lower"], found["upper"] = of(members, relation, rows, parts, nothing, levels)
     return {name: found[name] for name in wanted}
 
 
 def _of_counts(
-    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array, levels: Levels
 ) -> tuple[Rows, Rows]:
-    """Quantiles 1 − LEVEL and LEVEL of the count, (n,); `nothing`: P(x = 0), which decides where both are 0."""
+    """Quantiles of the count, (n,); `nothing`: P(x = 0), which decides where they are 0; `levels`: elsewhere."""
     low, high = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     for cells in _pieces(np.flatnonzero(nothing < LEVEL), members):
         points, about = _points(members, relation, rows, parts, cells, intervals.count_strata)
-        low[cells], high[cells] = (np.maximum(end, 1) for end in _count_ends(points, about))
+        own = _count_ends(points, about, (levels[0][cells], levels[1][cells]))
+        low[cells], high[cells] = (np.maximum(end, 1) for end in own)
     low[nothing >= 1 - LEVEL] = 0
     return low, high
 
 
 def _of_values(
-    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array, levels: Levels
 ) -> tuple[Any, Any]:
     """The same for a value that is a sum over events, under each member's likelihood parameters."""
     likelihood, states = members[0].likelihood[relation], [member.likelihood_params[relation] for member in members]
     scale = max(likelihood.bursts(state)[0] for state in states)
 
-    def quantiles_at(cells: Rows, level: float) -> Array:
+    def quantiles_at(cells: Rows, level: Array) -> Array:
         found = np.empty(len(cells))
         for some in _pieces(np.arange(len(cells)), members):
             points = _points(members, relation, rows, parts, cells[some], intervals.link_strata)[0]
@@ -87,17 +106,19 @@ def _of_values(
                 return average(each)
 
             about = scale * points.max(axis=(1, 2))
-            found[some] = predictive.quantiles(below, scale, about, level, whole=likelihood.whole)
+            found[some] = predictive.quantiles(below, scale, about, level[some], whole=likelihood.whole)
         return found
 
-    return intervals.value_ends(nothing, quantiles_at, whole=likelihood.whole)
+    return intervals.value_ends(nothing, levels, quantiles_at, whole=likelihood.whole)
 
 
-def _count_ends(points: Array, about: Array) -> tuple[Rows, Rows]:
+def _count_ends(points: Array, about: Array, levels: Levels) -> tuple[Rows, Rows]:
     low, high = np.empty(len(points), np.int64), np.empty(len(points), np.int64)
 
     def work(lo: int, hi: int) -> None:
-        count_quantiles.mixture_ends(points[lo:hi], about[lo:hi], LEVEL, low[lo:hi], high[lo:hi])
+        count_quantiles.mixture_ends(
+            points[lo:hi], about[lo:hi], levels[0][lo:hi], levels[1][lo:hi], low[lo:hi], high[lo:hi]
+        )
 
     in_pieces(work, len(points), CHUNK_CELLS)
     return low, high
@@ -106,13 +127,13 @@ def _count_ends(points: Array, about: Array) -> tuple[Rows, Rows]:
 def _of_links(
     members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns]
 ) -> tuple[Array, Array, Array]:
-    """Standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
+    """Standard deviation of the probability 1 − e^−λ, and quantiles 1 − LEVEL and LEVEL of the rate, (n,) each."""
     sd, low, high = np.empty((3, len(rows)))
     for cells in _pieces(np.arange(len(rows)), members):
         points, sds = _points(members, relation, rows, parts, cells, intervals.link_strata)
         sd[cells] = np.sqrt(pooled((part["probability"][cells], s**2) for part, s in zip(parts, sds.T))[1])
         ordered = np.sort(points.reshape(len(cells), -1), axis=1)
-        low[cells], high[cells] = (-np.expm1(-_quantile(ordered, level)) for level in (1 - LEVEL, LEVEL))
+        low[cells], high[cells] = (_quantile(ordered, level) for level in (1 - LEVEL, LEVEL))
     return sd, low, high
 
 

@@ -30,6 +30,7 @@ from plait.analysis.predict.operands import RateTerm, apart, terms
 from plait.analysis.titled_tables import add_titles
 from plait.data.sparse.parallel import in_pieces
 from plait.errors import DataError, ParameterError, TableLocation, suggestion
+from plait.storage.calibration import NO_CALIBRATION, Calibration
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 
@@ -49,48 +50,70 @@ def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None
     probability: P(x > 0). mean: E[x] = μ₁ E[λ], with μ₁ the mean of one event (Poisson: 1). rate: E[λ]. sd: of μ₁ λ,
     the uncertainty of the mean; lower and upper are the quantiles 0.05 and 0.95 of the value x, integers where values
     are. Under Bernoulli the mean is the probability E[1 − e^−λ]; sd, lower and upper are those of 1 − e^−λ. `variance`
-    of the rate is computed only on request. For an ensemble all are those of the mixture.
+    of the rate is computed only on request, and so is `neg_log_p_zero`. For an ensemble all are those of the mixture.
+
+    A calibrated fit has calibrated probabilities: under Bernoulli the interval is that of such a probability, elsewhere
+    of 0 with the calibrated P(x = 0), else of x | x > 0 (`Fit.calibrate`).
     """
     wanted = names(fit, relation) if wanted is None else wanted
     rows = fit.known[relation].canonical(rows)  # bitwise identical in all orientations of a cell
 
+    calibration = fit.calibration.get(relation, NO_CALIBRATION)
+
     def ask(rows: Rows) -> list[NDArray[Any]]:
-        return list(_block(fit, relation, rows, wanted).values())
+        return list(_block(fit, relation, rows, wanted, calibration).values())
 
     block = max(1, TUNING.predict_cells // len(fit.members))
     blocks = [apart(fit.members[0], relation, rows[at : at + block], ask) for at in range(0, max(len(rows), 1), block)]
     return {name: np.concatenate(own) if len(own) > 1 else own[0] for name, own in zip(wanted, zip(*blocks))}
 
 
-def _block(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
+def _block(
+    fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str], calibration: Calibration
+) -> dict[str, NDArray[Any]]:
     likelihood = fit.likelihood[relation]
     if set(wanted) <= ({"rate", "mean"} if likelihood.plain else {"rate"}):
         rate = mean_rate(fit, relation, rows)
         return dict.fromkeys(wanted, rate)
     if len(fit.members) > 1:
         needed = mixture.needed(wanted, likelihood)
-        parts = [_block(member, relation, rows, needed) for member in fit.members]
-        return mixture.columns(fit.members, relation, rows, parts, wanted)
+        parts = [_block(member, relation, rows, needed, NO_CALIBRATION) for member in fit.members]
+        return mixture.columns(fit.members, relation, rows, parts, wanted, calibration)
     rate, variance = moments(fit, relation, rows)
     burst = likelihood.bursts(fit.likelihood_params[relation])[0]
     found: dict[str, NDArray[Any]] = {"mean": burst * rate, "rate": rate, "variance": variance}
-    if set(wanted) & {"probability", "lower", "upper", *(("mean",) if likelihood.binary else ())}:
+    if set(wanted) & {
+        "probability",
+        "neg_log_p_zero",
+        "lower",
+        "upper",
+        *(("mean", "sd") if likelihood.binary else ()),
+    }:
         miss = _misses(fit, relation, rows, rate, variance)
-        found["probability"] = -np.expm1(-miss)
+        found["neg_log_p_zero"] = calibration.apply(miss)
+        found["probability"] = -np.expm1(-found["neg_log_p_zero"])
     if likelihood.binary:
         found["mean"] = found.get("probability", rate)
         if set(wanted) & {"sd", "lower", "upper"}:
-            found["sd"], found["lower"], found["upper"] = intervals.of_links(fit, relation, rows, rate, variance)
+            ends = intervals.of_links(fit, relation, rows, rate, variance)
+            found["sd"], found["lower"], found["upper"] = intervals.calibrated(*ends, miss, calibration)
     else:
         found["sd"] = burst * np.sqrt(variance)
         if set(wanted) & {"lower", "upper"}:
             of = intervals.of_counts if likelihood.plain else intervals.of_values
-            found["lower"], found["upper"] = of(fit, relation, rows, rate, variance, miss)
+            found["lower"], found["upper"] = of(fit, relation, rows, rate, variance, miss, calibration)
     return {name: found[name] for name in wanted}
 
 
 def neg_log_p_zero(fit: Fitted, relation: str, rows: Rows) -> Array:
-    """−log P(x = 0) at cells given by row numbers (n, order), (n,); precise for probabilities near 1, too."""
+    """−log P(x = 0) at cells given by row numbers (n, order), (n,), calibrated if the fit is; precise for probabilities
+    near 1, too.
+    """
+    return fit.calibration.get(relation, NO_CALIBRATION).apply(raw_neg_log_p_zero(fit, relation, rows))
+
+
+def raw_neg_log_p_zero(fit: Fitted, relation: str, rows: Rows) -> Array:
+    """The same of the posterior, (n,)."""
     rows = fit.known[relation].canonical(rows)
 
     def ask(member: Fitted, rows: Rows) -> list[Array]:
@@ -101,8 +124,7 @@ def neg_log_p_zero(fit: Fitted, relation: str, rows: Rows) -> Array:
         part = slice(at, at + TUNING.predict_cells)
         for own, member in zip(found, fit.members):
             own[part] = apart(member, relation, rows[part], partial(ask, member))[0]
-    least = found.min(axis=0)
-    return np.asarray(least - np.log(np.exp(least - found).mean(axis=0)))
+    return mixture.neg_log_mean(found)
 
 
 def score(fit: Fitted, relation: str, rows: Rows, by: str = "mean") -> Array:

@@ -78,7 +78,8 @@ def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
 def _searched(fit: Fitted, equation: Equation, observed: Weights, k: int) -> Rows:
     """The same by a search, where zeros cannot be listed."""
     candidates = _Zeros(fit, equation.relation, observed)
-    best = TopHeap(k, len(candidates.axes), candidates, score=partial(score, fit, equation.relation, by="probability"))
+    own = partial(score, fit._uncalibrated(), equation.relation, by="probability")
+    best = TopHeap(k, len(candidates.axes), candidates, score=own)
     if k > 0 and all(map(len, candidates.axes)):
         search_cells(fit, equation, candidates.axes, best)
     return best.rows

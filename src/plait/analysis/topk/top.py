@@ -137,7 +137,9 @@ class TopQuery:
         k = min(self.k, math.prod(len(axis) for n, axis in enumerate(axes) if n not in places))
         if k == 0 or not all(map(len, axes)):
             return
-        fit, relation, likelihood = self.fit, self.equation.relation, self.fit.likelihood[self.equation.relation]
+        # Calibration keeps the order of cells, and the search bounds the probabilities of the posterior.
+        fit, relation = self.fit._uncalibrated(), self.equation.relation
+        likelihood = fit.likelihood[relation]
         score: Score | None = None
         if self.score == "probability" or (self.score == "mean" and likelihood.binary):
             score = partial(score_of, fit, relation, by=self.score)
@@ -174,7 +176,8 @@ class TopQuery:
         rows = np.concatenate([np.zeros((0, len(equation.indices)), np.int64), *(rows for _, rows, _ in batches)])
         scores = np.concatenate([np.zeros(0), *(scores for _, _, scores in batches)])
         found = columns(fit, equation.relation, rows)
-        ranked = found.get(self.score, scores)
+        # A calibrated probability may round to 1 where that of the posterior does not.
+        ranked = scores if equation.relation in fit.calibration else found.get(self.score, scores)
         order = np.lexsort((*rows.T[::-1], -ranked, *(rows[:, place] for place in reversed(self.places))))
         names = {
             index: fit.entities[index].names.gather(rows[order, n]).alias(index)

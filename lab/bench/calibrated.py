@@ -1,0 +1,98 @@
+"""Calibration of default fits before and after `Fit.calibrate`, on the data sets of docs/quality.md: decision 40."""
+
+import time
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+import plait
+from lab.harness.table import show
+from lab.quality.cells import distinct
+from lab.quality.data import SOURCES
+from plait.analysis.predict.prediction import neg_log_p_zero
+
+EQUATIONS = {
+    "triples": "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]",
+    "graph": "X[a,b] = U[a,r] U[b,r]\nb: a",
+    "matrix": "X[u,i] = U[u,r] I[i,r]",
+    "tensor": "X[i,j,k] = A[i,r] B[j,r] C[k,r]",
+}
+TEST, VALIDATION = 0.2, 0.15  # of all cells, and of those that are left
+MIN_LINKS = 200  # of a bin
+NAMES = ("Nations", "Kinships", "UMLS", "USAir", "Celegans", "communities", "UCLAF", "drawn")
+SPLITS = range(2)
+FITS: dict[str, dict[str, Any]] = {"rank 20": {"rank": 20}, "rank left out": {}}
+LIKELIHOODS = ("bernoulli", "poisson")
+
+
+class Bins(NamedTuple):
+    """Predicted ÷ observed links in bins of MIN_LINKS links or more, which are right, and log-likelihood per link."""
+
+    ratios: np.ndarray
+    right: np.ndarray
+    log_likelihood: float
+
+
+def compare() -> None:
+    """One row per data set, likelihood and fit: bins of all splits before and after."""
+    for likelihood in LIKELIHOODS:
+        rows = [row(name, likelihood, fits) for name in NAMES for fits in FITS]
+        title = f"{likelihood}: predicted ÷ observed in bins of {MIN_LINKS} links or more, {len(SPLITS)} splits"
+        columns = ["data", "fit", "links", "before", "right", "after", "right", "log-likelihood per link", "map", "s"]
+        show(title, columns, rows)
+
+
+def row(name: str, likelihood: str, fits: str) -> list[str]:
+    before, after, maps, links, seconds = [], [], [], [], 0.0
+    for split in SPLITS:
+        task = SOURCES[name].load(split if SOURCES[name].splits > 1 else 0, False)
+        cells = distinct(np.concatenate([task.seen.links, task.test.links]))
+        model = plait.Model(EQUATIONS[task.seen.kind])
+        if task.seen.kind == "graph":
+            cells = cells[cells[:, 0] < cells[:, 1]]
+        table = pl.DataFrame(cells, schema=list(model.equation("X").indices))
+        labels = {i: range(n) for i, n in zip(table.columns, task.seen.shape) if model.axis(i) == i}
+        data = {"X": plait.Relation(table, unseen="zero", likelihood=likelihood)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", plait.PlaitWarning)
+            options = {"seed": split, "model": model, "leakage": "ignore", "entities": labels}
+            rest, test = plait.train_test_split(data, "X", fraction=TEST, **options)
+            train, held_out = plait.train_test_split(rest, "X", fraction=VALIDATION, **options)
+            fit = plait.fit(model, train, entities=labels, seed=split, progress=False, **FITS[fits])
+        start = time.process_time()
+        calibrated = fit.calibrate("X", held_out)
+        seconds += time.process_time() - start
+        before.append(bins(fit, test))
+        after.append(bins(calibrated, test))
+        own = calibrated.calibration["X"]
+        maps.append("as it is" if own.is_identity else f"{np.exp(own.intercept):.2f} Λ^{own.slope:.2f}")
+        links.append(f"{own.links:,}")
+    logs = [float(np.mean([one.log_likelihood for one in found])) for found in (before, after)]
+    return [
+        name, fits, " · ".join(links), *words(before), *words(after), f"{logs[0]:.3f} → {logs[1]:.3f}",
+        " · ".join(maps), f"{seconds / len(SPLITS):.1f}",
+    ]  # fmt: skip
+
+
+def words(found: list[Bins]) -> list[str]:
+    """Smallest and largest ratio, and how many bins are right."""
+    ratios, right = (np.concatenate(parts) for parts in zip(*((one.ratios, one.right) for one in found)))
+    return [f"{ratios.min():.2f}–{ratios.max():.2f}", f"{right.sum()} of {len(right)}"]
+
+
+def bins(fit: plait.Fit, test: pl.DataFrame) -> Bins:
+    """Bins of a test of links and zeros, from the most probable cells on; the last has the rest."""
+    rows = np.stack([fit.entities[index].encode(test[index]) for index in test.columns[:-1]], axis=1)
+    miss, link = neg_log_p_zero(fit, "X", rows), test["value"].to_numpy() > 0
+    order = np.argsort(-miss, kind="stable")
+    p, hit = -np.expm1(-miss[order]), link[order]
+    number = np.minimum(np.maximum(np.cumsum(hit) - 1, 0) // MIN_LINKS, max(hit.sum() // MIN_LINKS, 1) - 1)
+    observed, predicted = np.bincount(number, hit), np.bincount(number, p)
+    error = np.sqrt(np.bincount(number, p * (1 - p)))
+    ratios = predicted / observed
+    right = ((ratios >= 0.8) & (ratios <= 1.25)) | (np.abs(predicted - observed) <= 2 * error)
+    with np.errstate(divide="ignore"):
+        log = np.where(link, np.log(-np.expm1(-miss)), -miss)
+    return Bins(ratios, right, float(log.sum() / link.sum()))
