@@ -15,7 +15,7 @@ from tests.support.sums import sum_fit
 
 MODELS = ("cp3", "tucker", "tucker2", "train", "block_term", "two_visible", "coupled_paper", "nmf_order", "friends")
 DOUBLED = ("symmetric", "symmetric_coupled", "rescal")
-FIRST = ["component", "index", "factor", "axis", "entity", "weight", "sd", "lift", "data"]
+FIRST = ["component", "name", "index", "factor", "axis", "entity", "weight", "sd", "lift", "data"]
 
 
 def along(fit, name, visible, latent, array, weights):
@@ -223,7 +223,7 @@ def test_tables_have_titles():
     text = "seen[user, film] = U[user, r] F[film, r]"
     fit = plait.fit(text, {"seen": table}, rank=1, seed=0, max_iter=3, titles=titles)
     found = fit.components()
-    assert found.columns[4:6] == ["entity", "entity_title"]
+    assert found.columns[5:7] == ["entity", "entity_title"]
     rows = {(axis, entity): title for axis, entity, title in found.select("axis", "entity", "entity_title").rows()}
     assert rows == {("user", "ann"): None, ("user", "bob"): None, ("film", "1"): None, ("film", "2"): "Alien"}
     assert fit.similar("film", 1).columns == ["film", "film_title", "similarity", "sd"]

@@ -381,9 +381,10 @@ class Fit(Fitted):
         table
             One row per component, factor, axis and entity, heaviest first, with these columns:
 
-            - ``component`` (its number, as in `coupling` and `explain`), ``index`` (the latent
-              index), ``factor``, ``axis``, ``entity`` and, in a fit with titles,
-              ``entity_title``;
+            - ``component`` (its number, as in `coupling` and `explain`), ``name`` (given by
+              `name_components`, else its most typical entities; null if none is typical),
+              ``index`` (the latent index), ``factor``, ``axis``, ``entity`` and, in a fit with
+              titles, ``entity_title``;
             - ``weight``: the entity's fraction of the component in this factor;
             - ``sd``: posterior standard deviation of ``weight``, to first order;
             - ``lift``: ``weight`` divided by the entity's share of the known links; null for an
@@ -406,6 +407,42 @@ class Fit(Fitted):
         from plait.analysis.components.component_members import components
 
         return self._in_kind(components(self, top=top))
+
+    def name_components(self, names: Mapping[int, str], index: str | None = None) -> Self:
+        """Return the fit with names of components.
+
+        Parameters
+        ----------
+        names : dict of int to str
+            Name of each component, by number. An empty name restores the automatic one.
+        index : str or None, default None
+            The latent index, if the model has several.
+
+        Returns
+        -------
+        Fit
+            The same fit. `components`, `explain`, charts, reports and the explorer show the
+            names; `save` stores them.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If there is no such component or index.
+
+        Notes
+        -----
+        The automatic name has the entities with the largest weight × lift. The components of an
+        ensemble are those of its best member. `fold_in` and `update` keep the names.
+
+        Examples
+        --------
+        >>> named = fit.name_components({1: "sports"})
+        >>> named.components(top=1)["name"].unique(maintain_order=True).to_list()[1]
+        'sports'
+        """
+        from plait.analysis.components.component_names import with_names
+
+        return self._with_given_names(with_names(self, names, index))
 
     def similar(self, axis: str, name: Any, k: int = 10) -> "IntoDataFrame":
         """Find the entities with the most similar components.
@@ -888,7 +925,7 @@ class Fit(Fitted):
         """
         from plait.storage.save import save
 
-        members = [Member(fit.seed, fit.state, fit.stop) for fit in self.members]
+        members = [Member(fit.seed, fit.state, fit.stop, fit.given_names) for fit in self.members]
         save(path, self._origin, members, self.stop, replace=replace, extra=extra)
 
     def _kind(self, relation: str | None = None) -> str:

@@ -78,9 +78,9 @@ def test_a_profile_is_the_share_of_expected_counts(fit, name):
     share = A[row] * rest / (A[row] @ rest)
     sd = sd_of_shares(A[row] * rest, (fit.factors["A"].sd[row] * rest) ** 2)
     rows = values(fit.plot.entity("i", name).to_dict(), "name", "weight", "sd")
-    drawn = {name: numbers for name, *numbers in rows}
+    drawn = {int(name.split(":")[0].removeprefix("component ")): numbers for name, *numbers in rows}
     for component in np.flatnonzero(share >= 0.005):
-        np.testing.assert_allclose(drawn[f"component {component}"], (share[component], sd[component]), rtol=1e-7)
+        np.testing.assert_allclose(drawn[int(component)], (share[component], sd[component]), rtol=1e-7)
     assert list(drawn) == sorted(drawn, key=lambda one: -drawn[one][0])
 
 

@@ -77,7 +77,7 @@ def _component(site: Site, share: Any) -> Any:
     if len(share.setting) != 1:
         return str(share)
     ((index, number),) = share.setting.items()
-    return Ref(str(share), site.component_address(index, number))
+    return Ref(site.component_label(index, number), site.component_address(index, number))
 
 
 def _reasons(site: Site, e: Explanation, at: Rows) -> list[Block]:

@@ -100,7 +100,7 @@ def _components(site: Site, held: pl.DataFrame) -> list[Block]:
 
 
 def _component(site: Site, index: str, row: dict[str, Any]) -> list[Any]:
-    named = Ref(f"{index} = {row['component']}", site.component_address(index, row["component"]))
+    named = Ref(site.component_label(index, row["component"]), site.component_address(index, row["component"]))
     numbers = [Share(row["share"]), Share(row["data"]), row["sd"]]
     return [named, *(map(Faint, numbers) if row["data"] < MIN_DATA_SHARE else numbers)]
 

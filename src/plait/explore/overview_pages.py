@@ -6,6 +6,7 @@ from urllib.parse import quote
 import polars as pl
 
 from plait.analysis.components.component_members import components as members_of
+from plait.analysis.components.component_names import names_of, title
 from plait.analysis.explain.coupling import coupling as shares_of
 from plait.analysis.explain.coupling import families
 from plait.explore.entity_pages import MIN_DATA_SHARE
@@ -117,7 +118,7 @@ def _latent(site: Site, given: str | None) -> str:
 
 
 def _title(site: Site, index: str, number: int) -> str:
-    return f"Component {number}" if len(site.fit.rank) == 1 else f"Component {index} = {number}"
+    return title(names_of(site.fit), index, number, several=len(site.fit.rank) > 1)
 
 
 def _by_share(site: Site) -> list[tuple[str, int]]:

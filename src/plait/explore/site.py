@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from plait.analysis.components.component_names import names_of
+from plait.analysis.explain.coupling import first_index
 from plait.config.config_file import config_of
 from plait.errors import PlaitError
 from plait.explore.entity_urls import EntityUrls, Index, indices_of
@@ -56,6 +58,12 @@ class Site:
         """Page of a component; a single latent index is left out."""
         own = "" if len(self.fit.rank) == 1 else f"{quote(index, safe='')}/"
         return f"/component/{own}{number}"
+
+    def component_label(self, index: str, number: int) -> str:
+        """Number and name of a component in a table: ``3: cafe 4, library 2 · ann``."""
+        number_text = str(number) if len(self.fit.rank) == 1 else f"{index} {number}"
+        name = names_of(self.fit).get(first_index(self.fit.model, index), {}).get(number)
+        return number_text if name is None else f"{number_text}: {name}"
 
     def action(self, text: str, address: str, fields: list[tuple[str, str]]) -> Action:
         """A button that posts."""

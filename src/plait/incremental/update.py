@@ -68,7 +68,12 @@ def update(fit: Fit, data: Any, *, iterations: int = 5) -> Fit:
     )
     executor, forest = Threads(fit.settings.get("threads")), CSFCache()
     members = [
-        Member(m.seed, _learnt(m, growth, blocks, known, links, exposures, settled, iterations, executor, forest), stop)
+        Member(
+            m.seed,
+            _learnt(m, growth, blocks, known, links, exposures, settled, iterations, executor, forest),
+            stop,
+            m.given_names,
+        )
         for m in fit.members
     ]
     return type(fit)._of(origin, members, stop)

@@ -4,6 +4,7 @@ for one entity.
 
 from collections.abc import Mapping
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from plait.analysis.components.component_members import components as entities_of
@@ -29,6 +30,8 @@ from plait.storage.fitted import Fitted
 
 if TYPE_CHECKING:
     import polars as pl
+
+Names = Mapping[str, Mapping[int, str]]  # of components, by latent index and number
 
 FADED = "fill: share that comes from data"
 
@@ -109,20 +112,21 @@ def check_axis(fit: Fitted, axis: Any, of: str) -> None:
         )
 
 
-def draw_profile(rows: "pl.DataFrame") -> Spec:
+def draw_profile(rows: "pl.DataFrame", names: Names = MappingProxyType({})) -> Spec:
     """A list of bars for every factor, side by side."""
     several = rows["index"].n_unique() > 1
     panels = []
     for (factor, index), own in groupby(rows.to_dicts(), key=lambda row: (row["factor"], row["index"])):
         word = f"components of {index}" if several else "components"
-        listed = [_profile_bar(row) for row in own]
+        listed = [_profile_bar(row, names) for row in own]
         panels.append(bars(listed, f"{word} in {factor}", width=190, of="share of expected counts"))
     return finished({"concat": panels, "columns": 3, "spacing": 18})
 
 
-def _profile_bar(row: dict[str, Any]) -> dict[str, Any]:
-    name = f"component {row['component']}"
-    return {"name": name, "full": name, "weight": row["share"], "sd": row["sd"], "data": row["data"]}
+def _profile_bar(row: dict[str, Any], names: Names) -> dict[str, Any]:
+    own = names.get(row["index"], {}).get(row["component"])
+    name = f"component {row['component']}" if own is None else f"{row['component']}: {own}"
+    return {"name": cut(name), "full": name, "weight": row["share"], "sd": row["sd"], "data": row["data"]}
 
 
 MAX_CARDS = 24  # components drawn at once
@@ -194,7 +198,8 @@ def _panels(name: str, rows: list[Row]) -> list[Spec]:
         title = f"{axis} ({factor})" if axes.count(axis) > 1 else axis
         shown = [_bar(row) for row in own]
         first = place == 0
-        found.append(bars(shown, f"{name} · {title}", _shares(own[0]) if first else ""))
+        below = ", ".join(filter(None, (own[0]["name"], _shares(own[0])))) if first else ""
+        found.append(bars(shown, f"{name} · {title}", below))
     return found
 
 

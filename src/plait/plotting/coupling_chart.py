@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from plait.analysis.components.component_names import names_of
 from plait.analysis.explain.coupling import coupling
 from plait.plotting.component_charts import MIN_RELATION_SHARE, refuse_none
-from plait.plotting.theme import BLUE, ROW_PIXELS, Spec, finished, plain, tips
+from plait.plotting.theme import BLUE, ROW_PIXELS, Spec, cut, finished, plain, tips
 from plait.rendering.svg import INK
 from plait.storage.fitted import Fitted
 
@@ -17,10 +18,14 @@ CELL_PIXELS = 92
 
 @dataclass(frozen=True)
 class CouplingCells:
-    """Rows of `Fit.coupling` that are drawn, those of the largest components; others: components that are not."""
+    """Rows of `Fit.coupling` that are drawn, those of the largest components; others: components that are not.
+
+    names: of components, by latent index and number.
+    """
 
     rows: list[dict[str, Any]]
     others: int
+    names: Mapping[str, Mapping[int, str]]
 
 
 def cells(fit: Fitted) -> CouplingCells:
@@ -37,20 +42,22 @@ def cells(fit: Fitted) -> CouplingCells:
     rows = whole.join(kept.select(by), on=by, how="semi", maintain_order="left")
     order = {index: n for n, index in enumerate(fit.model.latent)}
     place = pl.col("index").replace_strict(order, return_dtype=pl.Int64)
-    return CouplingCells(rows.sort(place, "component", maintain_order=True).to_dicts(), len(sums) - len(kept))
+    return CouplingCells(
+        rows.sort(place, "component", maintain_order=True).to_dicts(), len(sums) - len(kept), names_of(fit)
+    )
 
 
 def draw(found: CouplingCells) -> Spec:
     """Components below each other, relations side by side; a cell has the component's share of the relation."""
     several = len({row["index"] for row in found.rows}) > 1
     listed = [
-        {**row, "name": _component(row, several), "from": _relation(row), "text": _percent(row["share"])}
+        {**row, "name": _component(row, several, found.names), "from": _relation(row), "text": _percent(row["share"])}
         for row in found.rows
     ]
     names, relations = (list(dict.fromkeys(row[field] for row in listed)) for field in ("name", "from"))
     most = max((row["share"] for row in listed), default=1.0) or 1.0
     down: Spec = {"field": "name", "type": "nominal", "sort": names, "title": "component",
-                  "axis": {"ticks": False, "domain": False, "labelLimit": 140}}  # fmt: skip
+                  "axis": {"ticks": False, "domain": False, "labelLimit": 220}}  # fmt: skip
     across: Spec = {"field": "from", "type": "nominal", "sort": relations, "title": None,
                     "axis": {"orient": "top", "labelAngle": 0, "ticks": False, "domain": False,
                              "labelLimit": CELL_PIXELS - 4}}  # fmt: skip
@@ -89,8 +96,10 @@ def draw(found: CouplingCells) -> Spec:
     )
 
 
-def _component(row: Mapping[str, Any], several: bool) -> str:
-    return f"{row['index']} {row['component']}" if several else str(row["component"])
+def _component(row: Mapping[str, Any], several: bool, names: Mapping[str, Mapping[int, str]]) -> str:
+    number = f"{row['index']} {row['component']}" if several else str(row["component"])
+    name = names.get(row["index"], {}).get(row["component"])
+    return number if name is None else cut(f"{number}: {name}")
 
 
 def _relation(row: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from plait.analysis.components.component_names import names_of
 from plait.plotting import component_charts as cards
 from plait.plotting import component_charts as entities
 from plait.plotting import coupling_chart as couplings
@@ -93,7 +94,7 @@ def entity(fit: Fitted, axis: str, name: Any) -> Picture:
         first = ", ".join(f"component {row['component']} {percent(row['share'])}" for row in own[:ALT_NAMES])
         parts.append(f"in {factor}: {first}")
     words = f"Largest components of {axis} {_short(name)}, {'; '.join(parts)}."
-    return Picture(lambda: entities.draw_profile(rows), words)
+    return Picture(lambda: entities.draw_profile(rows, names_of(fit)), words)
 
 
 def neighbourhood(fit: Fitted, axis: str, name: Any, k: int = 10) -> Picture:

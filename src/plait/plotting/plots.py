@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from plait.analysis.components.component_names import names_of
 from plait.errors import PlaitError
 from plait.plotting import component_charts, coupling_chart, evaluation_charts, neighbourhood, objective_charts
 from plait.plotting.evaluation_charts import OtherMetrics, Tested
@@ -171,7 +172,8 @@ class FitPlot:
         --------
         >>> chart = fit.plot.entity("user", "ann")
         """
-        return wrapped(component_charts.draw_profile(component_charts.shares(self.fit, axis, name)))
+        rows = component_charts.shares(self.fit, axis, name)
+        return wrapped(component_charts.draw_profile(rows, names_of(self.fit)))
 
     def neighbourhood(self, axis: str, name: Any, k: int = 10) -> "altair.TopLevelMixin":
         """Plot the entities most similar to one, and its most probable links.

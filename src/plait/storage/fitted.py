@@ -7,6 +7,7 @@ predictions are the mixture of all.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
@@ -53,11 +54,12 @@ class Origin:
 
 
 class Member(NamedTuple):
-    """One run of the loop: its seed, its state, and why it stopped (None: not yet)."""
+    """One run of the loop: its seed, its state, why it stopped (None: not yet), and given names of its components."""
 
     seed: int
     state: State
     stop: Stop | None
+    names: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,6 +265,7 @@ class Fitted:
     ensemble: tuple[Self, ...] = field(default=(), repr=False)
     titles: Mapping[str, Titles] = field(default_factory=dict, repr=False)
     calibration: dict[str, Calibration] = field(default_factory=dict, repr=False)
+    given_names: Mapping[str, Mapping[int, str]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         named = {name: as_likelihood(likelihood) for name, likelihood in self.likelihood.items()}
@@ -304,7 +307,7 @@ class Fitted:
         return cls(
             origin.model, origin.method, dict(last.rank), Factors(factors), priors, origin.entities, last.objective,
             list(state.history), member.stop or unfinished(last), member.seed, origin.likelihood, origin.exposures,
-            origin.known, origin.settings, origin.fingerprint, state, titles=origin.titles,
+            origin.known, origin.settings, origin.fingerprint, state, titles=origin.titles, given_names=member.names,
         )  # fmt: skip
 
     @cached_property
@@ -340,7 +343,7 @@ class Fitted:
         )  # fmt: skip
 
     def __dir__(self) -> list[str]:
-        internal = ("ensemble", "exposures", "state")
+        internal = ("ensemble", "exposures", "given_names", "state")
         return [name for name in super().__dir__() if not name.startswith("_") and name not in internal]
 
     def _uncalibrated(self) -> Self:
@@ -356,6 +359,13 @@ class Fitted:
         """The fit with these titles."""
         ensemble = tuple(replace(member, titles=titles) for member in self.ensemble)
         return replace(self, titles=titles, ensemble=ensemble)
+
+    def _with_given_names(self, names: Mapping[str, Mapping[int, str]]) -> Self:
+        """The fit with these names of its components, which are those of the member that it shows."""
+        ensemble = tuple(
+            replace(member, given_names=names) if member.state is self.state else member for member in self.ensemble
+        )
+        return replace(self, given_names=names, ensemble=ensemble)
 
     def _same_rows(self, data: Data, name: str) -> bool:
         """Whether a factor has the same entities in other data."""

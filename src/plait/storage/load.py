@@ -106,7 +106,8 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
         with _naming(place, header, name):
             state = _state(model, likelihood, arrays, course, sizes)
             _check_state(model, likelihood, state, exposures.names)
-        members.append(Member(course["seed"], state, stop_of(course)))
+            names = _component_names(course, state)
+        members.append(Member(course["seed"], state, stop_of(course), names))
     return origin, members, stop_of(header)
 
 
@@ -330,6 +331,17 @@ def _state(
         factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], momentum, learnt,
         loop.get("log_scales"),
     )  # fmt: skip
+
+
+def _component_names(course: Mapping[str, Any], state: State) -> dict[str, dict[int, str]]:
+    """Given names of components by latent index and number; most runs have none."""
+    given, rank = course.get("component_names", {}), state.history[-1].rank
+    check_keys("component_names", given, list(rank))
+    found = {index: {int(number): name for number, name in own.items()} for index, own in given.items()}
+    for index, own in found.items():
+        if not all(0 <= number < rank[index] for number in own):
+            raise ValueError(f"component_names has numbers of {index} beyond its {rank[index]} components")
+    return found
 
 
 def _check_state(model: Model, likelihoods: Mapping[str, Likelihood], state: State, exposures: Collection[str]) -> None:

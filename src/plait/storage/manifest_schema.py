@@ -78,7 +78,9 @@ CALIBRATION = {
     "gain": _is_number,
     "gain_error": _is_number,
 }
-COURSE = {"seed": _is_seed, "stop": STOP, "history": _is_history, "loop": LOOP}
+COURSE = {
+    "seed": _is_seed, "stop": STOP, "history": _is_history, "loop": LOOP, "component_names?": {str: {str: str}},
+}  # fmt: skip
 SETTINGS = {
     "rank": {str: natural},
     "adapt_prior": {str: (str, [str])},

@@ -110,6 +110,7 @@ def _course(member: Member) -> dict[str, Any]:
     return {
         "seed": member.seed,
         "stop": member.stop and member.stop.to_words(),
+        **({"component_names": _named(member.names)} if member.names else {}),
         "history": [[r.sweep, r.objective, _finite(r.change), r.seconds, r.rank] for r in state.history],
         "loop": {
             "rates": list(state.rates),
@@ -121,6 +122,11 @@ def _course(member: Member) -> dict[str, Any]:
             "log_scales": None if state.log_scales is None else dict(state.log_scales),
         },
     }
+
+
+def _named(names: Mapping[str, Mapping[int, str]]) -> dict[str, dict[str, str]]:
+    """Names of components by latent index and number; keys of JSON are text."""
+    return {index: {str(number): name for number, name in own.items()} for index, own in names.items()}
 
 
 def _remembered(known: Known) -> dict[str, Any]:

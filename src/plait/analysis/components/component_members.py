@@ -9,11 +9,20 @@ One latent index of a factor at a time: its other latent indices are summed out,
 without a visible index (cores, weights) have none.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plait._typing import Array
+from plait.analysis.components.component_names import (
+    component_shares,
+    names_of,
+    popularity_shares,
+    relevance,
+    summed_out,
+)
 from plait.analysis.components.entity_shares import Holding, holdings, share_sd
 from plait.analysis.explain.component_terms import name_terms
 from plait.analysis.explain.coupling import Family, coupling, families
@@ -26,8 +35,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def components(fit: Fitted, *, top: int | None = 10) -> "pl.DataFrame":
-    """The `top` heaviest entities of every component, factor and axis, or all of them; see `Fit.components`."""
+def components(fit: Fitted, *, top: int | None = 10, by: str = "weight") -> "pl.DataFrame":
+    """The `top` heaviest entities of every component, factor and axis, or all of them; see `Fit.components`.
+
+    `by`: "weight", or "relevance" for pages: weight × lift, without entities that are not typical of the component.
+    """
     import polars as pl
 
     if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
@@ -36,24 +48,26 @@ def components(fit: Fitted, *, top: int | None = 10) -> "pl.DataFrame":
     order = {index: n for n, index in enumerate(fit.model.latent)}
     found = [_empty(fit)]
     for holding in holdings(fit):
-        popular = holding.popularity()
-        popular /= popular.sum() or 1.0
+        popular = popularity_shares(holding)
         for place, index in enumerate(holding.latent):
-            found.append(_listed(holding, place, index, popular, top, shares[holding.factor, index]))
+            found.append(_listed(holding, place, index, popular, top, by, shares[holding.factor, index]))
     whole = pl.concat(found)
-    by = pl.col("index").replace_strict(order, return_dtype=pl.Int64)
-    return whole.sort(by, "component", maintain_order=True)  # factors and axes are in order already
+    axis_order = pl.col("index").replace_strict(order, return_dtype=pl.Int64)
+    return whole.sort(axis_order, "component", maintain_order=True)  # factors and axes are in order already
 
 
 def _listed(
-    holding: Holding, place: int, index: str, popular: Array, top: int | None, shares: dict[str, list[float | None]]
-) -> "pl.DataFrame":
+    holding: Holding, place: int, index: str, popular: Array, top: int | None, by: str,
+    shares: dict[str, list[float | None]],
+) -> "pl.DataFrame":  # fmt: skip
     """Entities of one factor, axis and latent index, component by component."""
     import polars as pl
 
-    held = np.ascontiguousarray(_alone(holding, place, holding.summed(holding.posterior.mean), 1).T, np.float64)
+    held = component_shares(holding, place)
     sums = held.sum(axis=1)
-    chosen = [largest(own, holding.size if top is None else int(top)) for own in held]
+    most = holding.size if top is None else int(top)
+    choose = largest if by == "weight" else partial(_relevant, popular)
+    chosen = [choose(own, most) for own in held]
     rows = np.concatenate(chosen)
     number = np.repeat(np.arange(len(held)), [len(own) for own in chosen])
     scale = np.where(sums > 0, sums, 1.0)[number]
@@ -62,13 +76,15 @@ def _listed(
     for start in range(0, len(rows), CHUNK_ROWS):
         part = slice(start, start + CHUNK_ROWS)
         at = np.arange(len(rows[part])), number[part]
-        variance[part] = _alone(holding, place, holding.variance(rows[part]), 2)[at]
-        learnt[part] = _alone(holding, place, holding.from_data(rows[part]), 1)[at]
-    whole = _alone(holding, place, holding.variances[None], 2)[0]
+        variance[part] = summed_out(holding, place, holding.variance(rows[part]), 2)[at]
+        learnt[part] = summed_out(holding, place, holding.from_data(rows[part]), 1)[at]
+    whole = summed_out(holding, place, holding.variances[None], 2)[0]
     names = holding.fit.entities[holding.index].names.gather(rows)
     lift = np.divide(mean / scale, popular[rows], out=np.full(len(rows), np.nan), where=popular[rows] > 0)
+    called = names_of(holding.fit).get(index, {})
     columns: dict[str, Any] = {
         "component": number,
+        "name": pl.Series([called.get(n) for n in number.tolist()], dtype=pl.String),
         "index": [index] * len(rows),
         "factor": [holding.factor] * len(rows),
         "axis": [holding.axis] * len(rows),
@@ -96,14 +112,16 @@ def _titles(holding: Holding, names: "pl.Series") -> "dict[str, pl.Series]":
 
 
 CHUNK_ROWS = 1 << 16  # bounds the memory of a lookup
+MIN_RELEVANCE = 0.02  # of a listed entity, in units of that of the first
 
 
-def _alone(holding: Holding, place: int, array: Array, power: int) -> Array:
-    """Sum out all but one latent index, weighted by `rest` to a power: (n, *latent) → (n, n_values)."""
-    if array.ndim == 2:
-        return array
-    others = tuple(n + 1 for n in range(array.ndim - 1) if n != place)
-    return np.asarray((array * holding.rest**power).sum(axis=others))
+def _relevant(popular: Array, own: Array, most: int) -> NDArray[np.intp]:
+    """Positions of the most relevant entities; of the heaviest ones if no lift is above 1."""
+    scores = relevance(own / (own.sum() or 1.0), popular)
+    if not scores.any():
+        return largest(own, most)
+    chosen = largest(scores, most)
+    return np.asarray(chosen[scores[chosen] >= MIN_RELEVANCE * scores[chosen[0]]])
 
 
 def _shares(fit: Fitted) -> dict[tuple[str, str], dict[str, list[float | None]]]:
@@ -131,7 +149,7 @@ def _shares(fit: Fitted) -> dict[tuple[str, str], dict[str, list[float | None]]]
 def _empty(fit: Fitted) -> "pl.DataFrame":
     import polars as pl
 
-    texts = ("index", "factor", "axis", "entity", *([title_column("entity")] if fit.titles else ()))
+    texts = ("name", "index", "factor", "axis", "entity", *([title_column("entity")] if fit.titles else ()))
     numbers = ("weight", "sd", "lift", "data")
     types: dict[str, Any] = {"component": pl.Int64, **dict.fromkeys(texts, pl.String)}
     types |= dict.fromkeys([*numbers, *(f"share_{name}" for name in fit.model.relations)], pl.Float64)

@@ -287,7 +287,9 @@ def try_change(
 
 def _predicted(fit: Fitted, states: Sequence[State], relation: str, cell: Rows) -> dict[str, float]:
     """Prediction of a fit in the states of its members."""
-    members = [Member(member.seed, state, member.stop) for member, state in zip(fit.members, states)]
+    members = [
+        Member(member.seed, state, member.stop, member.given_names) for member, state in zip(fit.members, states)
+    ]
     settled = type(fit)._of(fit._origin, members, fit.stop)
     found = columns(settled, relation, np.asarray(cell)[None, :])
     return {name: float(column[0]) for name, column in found.items()}

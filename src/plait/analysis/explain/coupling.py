@@ -62,6 +62,12 @@ def families(model: Model) -> list[Family]:
     ]
 
 
+def first_index(model: Model, index: str) -> str:
+    """The latent index under which a component is listed: of A[h, p] G[p, q] A[t, q], q has the components of p."""
+    together = [indices for family in families(model) for indices in family.terms.values()]
+    return next((indices[0] for indices in together if index in indices), index)
+
+
 Key = tuple[int, tuple[str, ...]]  # a term, and its latent indices of one family: none where it has no latent index
 Sums = dict[Key, tuple[Array, Array]]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from plait._typing import AnyArray, Rows
 from plait.analysis.explain.component_terms import name_terms
 from plait.analysis.explain.counterfactual import Without, as_without, losses, same_data
+from plait.analysis.explain.coupling import first_index
 from plait.analysis.explain.explanation import ComponentShare, Entity, Evidence, Explanation, Link
 from plait.analysis.explain.influence import MemberView, Placed, joined_shares, views_of
 from plait.analysis.explain.leading_entities import characterise
@@ -99,7 +100,18 @@ def _shares(fit: Fitted, equation: Equation, placed: Sequence[Placed]) -> tuple[
     """Components with the names of their terms."""
     texts = name_terms(equation)
     names = [_name(fit, equation, number) if text else "" for number, text in enumerate(texts)]
-    return tuple(ComponentShare(one.setting, one.share, one.term, texts[one.term], names[one.term]) for one in placed)
+    return tuple(
+        ComponentShare(one.setting, one.share, one.term, texts[one.term], names[one.term], _label(fit, one.setting))
+        for one in placed
+    )
+
+
+def _label(fit: Fitted, setting: Mapping[str, int]) -> str:
+    """Given names of a component, of all its latent indices."""
+    own = fit.members[setting["member"]] if len(fit.members) > 1 else fit
+    given = own.given_names
+    found = (given.get(first_index(fit.model, index), {}).get(n) for index, n in setting.items()) if given else ()
+    return " × ".join(name for name in found if name)
 
 
 def _name(fit: Fitted, equation: Equation, number: int) -> str:

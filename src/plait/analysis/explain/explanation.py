@@ -20,6 +20,7 @@ class ComponentShare:
     """A component of the cell: the value of each latent index of its term, and its share.
 
     `term`: number of the term; `text`: its factors; `name`: the term in words. Both are empty for a single term.
+    `label`: names given to the component, or to those of its indices; empty without.
     """
 
     setting: Mapping[str, int]
@@ -27,6 +28,7 @@ class ComponentShare:
     term: int = 0
     text: str = ""
     name: str = ""
+    label: str = ""
 
     def __str__(self) -> str:
         values = " ".join(f"{index}={value}" for index, value in self.setting.items())
@@ -154,11 +156,13 @@ class Explanation:
     def components(self) -> "IntoDataFrame":
         """Components by share: ``component``, one column per latent index, ``share``.
 
-        A sum of terms adds ``term``.
+        A sum of terms adds ``term``; names given by `Fit.name_components` add ``name``.
         """
         import polars as pl
 
         found: dict[str, Any] = {"component": [str(share) for share in self.shares]}
+        if any(share.label for share in self.shares):
+            found["name"] = [share.label or None for share in self.shares]
         if self.shares[0].text:
             found["term"] = [share.text for share in self.shares]
         own = {*found, "share"}
@@ -233,7 +237,8 @@ class Explanation:
             "value": self.value,
             "prediction": dict(self.prediction),
             "components": [
-                {**share.setting, **({"term": share.text} if share.text else {}), "share": share.share}
+                {**share.setting, **({"term": share.text} if share.text else {}),
+                 **({"name": share.label} if share.label else {}), "share": share.share}
                 for share in self.shares
             ],
             "component_count": self.component_count,

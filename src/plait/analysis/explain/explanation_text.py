@@ -227,7 +227,7 @@ def _component(e: "Explanation", number: int) -> str:
     """The leading entities of a component by index; in a sum the term comes first."""
     indices = [i for i in e.cell if any(s.component == number and s.index == i for s in e.standings)]
     entities = " · ".join(names(e, number, index, WIDTH // len(indices)) for index in indices)
-    return ": ".join(filter(None, (e.shares[number].name, entities))) or "the only component"
+    return ": ".join(filter(None, (e.shares[number].name, e.shares[number].label, entities))) or "the only component"
 
 
 def _reasons(e: "Explanation") -> Iterator[Block]:
