@@ -1,6 +1,7 @@
 """Documents: every renderer says the same; HTML is well formed, escaped, without scripts."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import plait
 from plait.rendering import html, svg, text
-from plait.rendering.document import (  # fmt: skip
+from plait.rendering.document import (
     Action,
     Cards,
     Code,
@@ -19,6 +20,8 @@ from plait.rendering.document import (  # fmt: skip
     Document,
     Facts,
     Faint,
+    FigureTile,
+    IntervalBar,
     Note,
     Picture,
     Ref,
@@ -26,6 +29,7 @@ from plait.rendering.document import (  # fmt: skip
     Several,
     Share,
     Table,
+    Tiles,  # fmt: skip
     Warn,
     render_json,
 )
@@ -104,14 +108,31 @@ def test_every_renderer_shows_every_number_and_word():
     assert found["blocks"][3]["pairs"] == [["fact", 12345]]
 
 
-def test_details_of_a_row_follow_the_row():
-    behind = [Details("why 1", (Note("because"),)), Details("why 2", (Note("therefore"),))]
-    document = Document("", (Table(("n",), [("p",), ("q",)], behind=behind),))
+def test_details_in_cells_are_shown_everywhere():
+    why = [Details("why 1", (Note("because"),)), Details("why 2", (Note("therefore"),))]
+    document = Document("", (Table(("n", "why"), [("p", why[0]), ("q", why[1])]),))
     for shown in (text.render(document), words(html.render(document)), render_markdown(document)):
         assert all(one in shown for one in ("p", "why 1", "because", "q", "why 2", "therefore"))
     assert [note.text for note in document.every(Note)] == ["because", "therefore"]
     on_page = html.render(document, html.PAGE)
     assert on_page.index(">p<") < on_page.index("because") < on_page.index(">q<") < on_page.index("therefore")
+
+
+def test_figures_and_estimates_are_numbers_outside_of_pages():
+    tile = FigureTile("precision", 0.25, "popularity 0.1", (1.0, 3.0, float("nan"), 2.0))
+    table = Table(("n", "p"), [("a", IntervalBar(0.25, 0.1, 0.5)), ("b", IntervalBar(3.0, full=6.0, text="3.00"))])
+    document = Document("", (Tiles((tile,)), table))
+    for shown in (text.render(document), words(html.render(document)), render_markdown(document)):
+        assert all(one in shown for one in ("precision", "0.25", "popularity 0.1", "25 %", "3.00"))
+    assert json.loads(render_json(document))["blocks"][1]["rows"][0] == [
+        "a",
+        {"value": 0.25, "lower": 0.1, "upper": 0.5},
+    ]
+    page = html.render(document, html.PAGE)
+    assert re.findall('class="(fill|line)"[^>]*? width="([0-9.]+)"', page) == [
+        ("fill", "25.0"), ("line", "40.0"), ("fill", "50.0"),
+    ]  # fmt: skip
+    assert re.findall('points="([^"]*)"', page) == ["0.0,22.0 50.0,2.0 100.0,12.0"]  # what is not finite is left out
 
 
 def test_a_page_cuts_names_of_any_length():

@@ -82,11 +82,12 @@ def main() -> None:
         folder = Path(place)
         fit(folder)
         browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        shoot(browser, (folder / "report.html").as_uri(), "report", section="components", height=800)
+        shoot(browser, (folder / "report.html").as_uri(), "report", height=800)
         with explored(folder) as address:
             link = plait.load(folder / "nations").top("relations", LINK + 1).row(LINK)[:3]
             cell = urlencode(dict(zip(("head", "relation", "tail"), link)))
             shoot(browser, f"{address}/relation/relations/cell?{cell}", "explore-cell", height=1100)
+            shoot(browser, address, "explore-home")
             shoot(browser, address + "/axis/head/uk", "explore-entity")
         browser.close()
 

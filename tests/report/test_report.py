@@ -4,6 +4,7 @@ import sys
 import warnings
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -11,6 +12,7 @@ pytest.importorskip("jinja2", reason="the page needs jinja2")
 pytest.importorskip("vl_convert", reason="pictures need vl-convert-python")
 
 import plait
+from plait.analysis.components.core_pairs import core_pairs
 from plait.fitting.options import Options
 from plait.rendering import text
 from plait.rendering.document import Cards, Section, Share, Table, Warn
@@ -44,42 +46,83 @@ def said(fit, **more):
 
 
 @pytest.mark.parametrize(("place", "relation"), [(0, "visits"), (1, "friends")])
-def test_predicted_links_are_those_of_top(document, place, relation):
-    (table,) = section(document, f"links-{place}").blocks
+def test_predicted_links_are_those_of_top_with_their_reason(document, place, relation):
+    table, *rest = section(document, f"links-{place}").blocks
+    indices = fitted().model.equation(relation).indices
     found = fitted().top(relation, 50)
-    assert [tuple(row) for row in table.rows] == found.select(table.columns).rows()
-    assert table.columns[table.left : table.left + 3] == ("probability", "lower", "upper")
-    for row, behind in zip(found.to_dicts(), table.behind, strict=True):
-        cell = {index: row[index] for index in table.columns[: table.left]}
-        assert behind.blocks == fitted().explain(relation, cell).describe().blocks
+    rows = [*table.rows, *(row for details in rest for block in details.blocks for row in block.rows)]
+    assert [tuple(row[:2]) for row in rows] == found.select(indices).rows()
+    assert [row[2].value for row in rows] == found["probability"].to_list()
+    assert len(table.rows) == min(10, len(found))
+    for row, of in zip(found.to_dicts(), table.rows):
+        e = fitted().explain(relation, {index: row[index] for index in indices})
+        assert of[-1].blocks == e.describe().blocks
+        assert of[-1].summary.startswith(e.links["link"][0] if len(e.links) else "There")
+        ends = (row["lower"], row["upper"]) if relation == "friends" else (None, None)
+        assert (of[2].lower, of[2].upper) == ends
 
 
 def test_components_are_those_of_the_fit_by_share(document):
     (cards,) = [block for block in section(document, "components").blocks if isinstance(block, Cards)]
-    whole = fitted().components()
+    whole = fitted().components(top=None)
     shares = ["share_visits", "share_friends"]
     order = whole.unique("component").sort(pl.mean_horizontal(shares), descending=True)["component"].to_list()
-    assert [card.title for card in cards.sections] == [f"Component {number}" for number in order]
+    names = dict(whole.select("component", "name").rows())
+    assert [card.title for card in cards.sections] == [f"Component {number}: {names[number]}" for number in order]
     for card, number in zip(cards.sections, order):
         own = whole.filter(pl.col("component") == number)
-        assert [bare(value) for _, value in card.blocks[0].pairs] == list(own.select(shares).row(0))
-        rows = [[bare(value) for value in row] for table in card.blocks[-1].blocks for row in table.rows]
-        assert rows == [list(row) for row in own.select("entity", "weight", "sd", "lift", "data").rows()]
+        for table in card.blocks[1:]:
+            axis, _, factor = table.columns[0].removesuffix(")").partition(" (")
+            told = own.filter((pl.col("axis") == axis) & pl.col("factor").is_in([factor] if factor else list("UPF")))
+            weights = {
+                entity: (weight, lift) for entity, weight, lift in told.select("entity", "weight", "lift").rows()
+            }
+            assert [bare(bare(row[1])) for row in table.rows] == [weights[bare(row[0])][0] for row in table.rows]
+            scores = [weight * lift if lift and lift > 1 else 0.0 for weight, lift in weights.values()]
+            best = sorted(filter(None, scores), reverse=True)[: len(table.rows)]
+            np.testing.assert_allclose([np.prod(weights[bare(row[0])]) for row in table.rows][: len(best)], best)
+
+
+def test_the_first_screen_says_what_and_how_well():
+    metrics = plait.evaluate(fitted(), "visits", split().test)
+    summary = section(describe_whole(ReportData(fitted(), metrics=metrics)), "summary")
+    said, tiles = summary.blocks[0].text, summary.blocks[1].tiles
+    assert f"{len(fitted().known['visits'])} links of visits (8 users × 5 places)" in said
+    assert f"average precision {metrics['average_precision']:.2f}" in said
+    assert f"popularity alone {metrics.baseline['average_precision']:.2f}" in said
+    assert tiles[0].value == f"{metrics['average_precision']:.3f}"
+    assert len(tiles) <= 4
+    (best,) = [one for one in summary.blocks[-2].sections if one.title.startswith("Best")]
+    top = fitted().top("visits", 10)
+    assert [row[1].value for row in best.blocks[0].rows] == top["probability"].to_list()
+
+
+def test_a_model_with_a_core_has_cards_of_pairs():
+    fit = plait.fit("likes[user, place] = A[user, p] G[p, q] B[place, q]", {"likes": tables()["visits"]},
+                    rank={"p": 2, "q": 3}, seed=0, threads=1, max_iter=5, warmup=0, progress=False)  # fmt: skip
+    A, G, B = (fit.factors[name].mean for name in "AGB")
+    mass = np.einsum("up,pq,vq->pq", A, G, B)
+    (cards,) = [block for block in sections.cards(ReportData(fit)) if isinstance(block, Cards)]
+    order = np.argsort(-mass, axis=None)
+    expected = [np.unravel_index(at, mass.shape) for at in order if mass.flat[at] >= 0.005 * mass.sum()]
+    assert [card.title.split(":")[0] for card in cards.sections] == [f"p {p}, q {q}" for p, q in expected]
+    for pair, (p, q) in zip(core_pairs(fit, "likes", 6), expected):
+        assert pair.share == pytest.approx(mass[p, q] / mass.sum())
 
 
 def test_surprises_are_those_of_the_fit(document):
-    found = fitted().surprising("visits", 10)
-    first, second = section(document, "surprises-0").blocks
-    for table, kind in ((first, "link"), (second, "zero")):
-        own = found.filter(pl.col("kind") == kind).select("user", "place", "value", "surprise", "probability")
-        assert [tuple(row) for row in table.rows] == own.rows()
+    found = fitted().surprising("visits", 5)
+    (cards,) = section(document, "surprises-0").blocks
+    for one, kind in zip(cards.sections, ("link", "zero"), strict=True):
+        own = found.filter(pl.col("kind") == kind).select("user", "place", "probability", "value", "surprise")
+        assert [(*row[:2], row[2].value, *row[3:]) for row in one.blocks[0].rows] == own.rows()
 
 
 def test_a_test_is_shown_next_to_popularity(tmp_path):
     metrics = plait.evaluate(fitted(), "visits", split().test)
     quality = section(describe_whole(ReportData(fitted(), metrics=metrics, test="test.csv")), "quality")
     assert "(test.csv)" in quality.blocks[0].text
-    table = next(block for block in quality.blocks if isinstance(block, Table))
+    table = next(block for block in quality.blocks[-1].blocks if isinstance(block, Table))
     assert {row[0]: row[1] for row in table.rows}["roc_auc"] == f"{metrics['roc_auc']:.4f}"
     assert {row[0]: row[3] for row in table.rows}["roc_auc"] == f"{metrics.baseline['roc_auc']:.4f}"
 
@@ -103,19 +146,18 @@ def test_a_run_with_a_test_is_reproduced_with_it(tmp_path, monkeypatch):
 def test_large_data_have_fewer_explanations(monkeypatch):
     monkeypatch.setattr(TUNING, "many_entities", 10)
     subject = ReportData(fitted())
-    assert sections.explained(subject) == 15
+    assert sections.explained(subject) == 10
     monkeypatch.setattr(TUNING, "explained_of_many", 4)
     assert sections.explained(subject) == sections.MIN_EXPLAINED
-    (table,) = sections.predicted_links(subject)[0].blocks
-    assert len(table.behind) == sections.MIN_EXPLAINED < len(table.rows)
-    assert "the first 5" in table.note
+    table = sections.predicted_links(subject)[0].blocks[0]
+    assert len(table.details) == sections.MIN_EXPLAINED < len(table.rows)
 
 
 def test_components_beyond_the_cards_are_listed(monkeypatch):
     monkeypatch.setattr(TUNING, "report_cards", 1)
-    _, cards, rest = sections.cards(ReportData(fitted()))
+    _, cards, rest, _ = sections.cards(ReportData(fitted()))
     assert len(cards.sections) == 1
-    assert [row[1] for row in rest.rows] == [1 - int(cards.sections[0].title[-1])]
+    assert {row[1] for row in rest.blocks[0].rows} == {0, 1}
 
 
 @pytest.mark.thorough
@@ -165,8 +207,8 @@ def test_a_fit_that_is_well_has_no_warnings():
 
 def test_warnings_come_first(document):
     summary = section(document, "summary")
-    assert isinstance(summary.blocks[0], Warn)
-    assert summary.blocks[0].text.startswith("not converged: stopped after 60 sweeps")
+    assert isinstance(summary.blocks[2], Warn)
+    assert summary.blocks[2].text.startswith("not converged: stopped after 60 sweeps")
 
 
 def test_the_default_number_of_sweeps_is_no_reason_to_warn():

@@ -1,7 +1,6 @@
 """The report in a real browser, with the network off."""
 
 from collections import Counter
-from itertools import pairwise
 from unicodedata import normalize
 
 import pytest
@@ -41,11 +40,10 @@ def test_it_is_one_request_and_logs_nothing(opened, static, document, script):
     assert watched.requests == [static.as_uri()]
     assert (watched.messages, watched.errors) == ([], [])
     pictures = watched.page.locator("figure > svg[role=img][aria-label]")
-    assert pictures.count() == len(list(document.every(Picture))) > 10
+    assert pictures.count() == len(list(document.every(Picture))) > 3
     assert watched.page.locator("script").count() == 0
     assert watched.page.locator("main > div > section > h2").all_inner_texts() == [
-        "Summary", "Predicted links", "Components", "Sharing", "Evaluation", "Surprises", "The fit",
-        "Reproduce",
+        "Summary", "Predicted links", "Components", "Evaluation", "Surprises", "The fit", "Reproduce",
     ]  # fmt: skip
 
 
@@ -53,14 +51,14 @@ def test_it_is_one_request_and_logs_nothing(opened, static, document, script):
 def test_all_text_stands_out_in_drawings_too(opened, static, scheme):
     watched = opened(static, scheme=scheme)
     watched.page.evaluate(OPEN)
-    assert watched.page.locator("figure text").count() > 100
+    assert watched.page.locator("figure text").count() > 30
     assert watched.faint_text() == []
 
 
 def test_it_breaks_no_rule_of_accessibility(opened, static):
     watched = opened(static)
     watched.page.evaluate(
-        OPEN.replace("'details'", "'section > details, article details, .behind:nth-child(2) details'")
+        OPEN.replace("'details'", "'section > details, article details, #links tr:nth-child(2) details'")
     )
     assert watched.page.locator("details[open]").count() > 4
     assert watched.broken_rules("color-contrast") == []  # which is looked at above, in drawings too
@@ -101,7 +99,6 @@ def test_a_hostile_name_stays_text(opened, request, kind):
     cells = page.locator("td").all_text_contents()
     assert HOSTILE in cells
     assert "<b>bold</b>" in cells
-    assert any(text.startswith("</script><img") for text in page.locator("figure text").all_text_contents())
     assert dialogs == []
     assert (watched.messages, watched.errors) == ([], [])
     assert len(watched.requests) == 1
@@ -120,13 +117,13 @@ def test_paper_has_every_row_of_every_table(opened, static, tmp_path):
     page.pdf(path=tmp_path / "report.pdf", format="A4")
     printed = "".join(sheet.extract_text() for sheet in pypdf.PdfReader(tmp_path / "report.pdf").pages)
     printed = "".join(normalize("NFKC", printed).split())  # fi may be one letter
-    rows = page.locator("tbody tr:not(.behind)").evaluate_all(
+    rows = page.locator("tbody tr:not(:has(details))").evaluate_all(
         "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
     )
     # Letters of scripts that are written from right to left, and long ones cut by lines, are read in another order.
     plain = ["".join("".join(row).split()) for row in rows]
     plain = [row for row in plain if row.isascii() and len(row) < 200]
-    assert len(plain) > 100
+    assert len(plain) > 40
     counts = Counter(plain)
     assert [row for row in counts if printed.count(row) < counts[row]] == []
     pages = len(pypdf.PdfReader(tmp_path / "report.pdf").pages)
@@ -142,13 +139,10 @@ def test_interactive_charts_have_tooltips_under_a_strict_policy(opened, interact
     assert "unsafe-eval" not in policy
     assert "script-src 'sha256-" in policy
     assert page.locator("figure svg.marks").count() == len(list(document.every(Picture)))
-    mark = page.locator("#components figure .mark-rect path").first
-    mark.hover()
+    page.locator("#summary figure .mark-symbol path").first.hover()
     tip = page.locator("#vg-tooltip-element.visible")
     tip.wait_for()
-    first = fitted().components().row(0, named=True)
-    assert "weight" in tip.inner_text()
-    assert first["entity"][:10] in page.locator("#components").inner_text()
+    assert "predicted" in tip.inner_text()
     assert (watched.requests, watched.messages, watched.errors) == ([interactive.as_uri()], [], [])
 
 
@@ -169,17 +163,16 @@ def test_tables_sort_by_keys_with_their_details(opened, interactive):
     page = opened(interactive).page
     table = page.locator("#links table").first
     before = table.locator("> tbody > tr").all_text_contents()
-    heading = table.locator("> thead th", has_text="lower")
+    heading = table.locator("> thead th", has_text="probability")
     heading.locator("button").focus()
     page.keyboard.press("Enter")
     assert heading.get_attribute("aria-sort") == "descending"
     page.keyboard.press("Enter")
     assert heading.get_attribute("aria-sort") == "ascending"
-    low = [float(text) for text in table.locator("> tbody > tr:not(.behind) > td:nth-child(4)").all_text_contents()]
-    assert low == sorted(low)
+    shown = [float(text.strip(" %<>")) for text in table.locator("> tbody > tr > td:nth-child(3)").all_text_contents()]
+    assert shown == sorted(shown)
     after = table.locator("> tbody > tr").all_text_contents()
     assert sorted(before) == sorted(after)
-    assert {tuple(pair) for pair in list(pairwise(after))[::2]} == {tuple(pair) for pair in list(pairwise(before))[::2]}
 
 
 def test_ids_are_unique_and_links_reach_them(opened, static):

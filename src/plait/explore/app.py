@@ -94,7 +94,7 @@ LOOK = replace(html.PAGE, longest=None)  # names are not shortened
 
 Page = Callable[[Site, PageRequest], PageView]
 QUICK: tuple[Page, ...] = (
-    overview_pages.home, entity_pages.finding, entity_pages.axis, link_pages.relation, cell_pages.ask,
+    entity_pages.finding, entity_pages.axis, link_pages.relation, cell_pages.ask,
     cell_pages.cancel, cell_pages.trial,
 )  # fmt: skip
 LANES: dict[Page, str] = {**dict.fromkeys(QUICK, "quick"), entity_pages.picture: "drawn"}

@@ -7,13 +7,13 @@ from plait._typing import Rows
 from plait.analysis.explain import explanation_text
 from plait.analysis.explain.counterfactual import MAX_SWEEPS, check_value
 from plait.analysis.explain.explanation import Explanation, Link
+from plait.analysis.explain.explanation_text import drop
 from plait.analysis.predict.lookup import row_of
 from plait.errors import DataError
 from plait.explore.request import Moved, PageRequest, PageView, Refused, real
 from plait.explore.site import Site
 from plait.explore.whatif import Question, TrialJob
 from plait.rendering.document import Block, Cards, Document, Facts, Note, Ref, Section, Several, Share, Table
-from plait.rendering.formatting import percent
 
 REASONS = 10
 WORDS = {"mean": "expected value", "sd": "± sd", "probability": "probability of a link", "lower": "90 % lower",
@@ -152,7 +152,10 @@ def trial(site: Site, asked: PageRequest) -> PageView:
     job = site.trials.job(asked.path["id"])
     blocks: list[Block] = [_asked(site, job)]
     if job.state == "done":
-        blocks += [_compared(job), _losses(job)]
+        counts = not site.fit.likelihood[job.question.relation].binary
+        whole = counts and all(float(job.answer[when][end]).is_integer() for when in ("before", "after")
+                               for end in ("lower", "upper") if end in job.answer[when])  # fmt: skip
+        blocks += [_compared(job, whole), _losses(job)]
     elif job.state == "failed":
         blocks += [Note(f"The what-if failed: {job.answer['what']}", quiet=False)]
     elif job.state == "late":
@@ -230,9 +233,23 @@ def _asked(site: Site, job: TrialJob) -> Facts:
     )
 
 
-def _compared(job: TrialJob) -> Table:
+def _number(name: str, value: float, counts: bool) -> Any:
+    """A number of a prediction; the ends of an interval of counts are integers."""
+    return round(value) if counts and name in ("lower", "upper") else f"{value:,.4f}"
+
+
+def _signed(change: float) -> str:
+    """A change with its sign; no change has none."""
+    return "0" if abs(change) < 5e-5 else f"{change:+,.4g}".replace("-", "−")
+
+
+def _compared(job: TrialJob, counts: bool) -> Table:
     before, after = job.answer["before"], job.answer["after"]
-    rows = [[WORDS[name], before[name], after[name], after[name] - before[name]] for name in before if name in WORDS]
+    rows = [
+        [WORDS[name], _number(name, before[name], counts), _number(name, after[name], counts),
+         _signed(after[name] - before[name])]
+        for name in before if name in WORDS
+    ]  # fmt: skip
     note = "both continue the fit with fixed priors until the expected value converges"
     return Table(["predicted", "before", "after", "difference"], rows, "Before and after", note)
 
@@ -241,11 +258,9 @@ def _losses(job: TrialJob) -> Facts:
     """The result, next to the first-order estimate."""
     rate = "rate" if "rate" in job.answer["before"] else "expected value"
     loss, claim = float(job.answer["loss"]), job.question.claim
-    moved = f"smaller by {percent(loss)}" if loss >= 0 else f"larger by {percent(-loss)}"
-    lines: list[tuple[str, Any]] = [(f"{rate} after the refit", moved)]
-    if claim is not None:
-        told = "first-order estimate, link set to zero"
-        lines.append((told, f"smaller by about {percent(claim)}"))
+    lines: list[tuple[str, Any]] = [(f"change of the {rate}, by a refit", drop(loss))]
+    if claim is not None and job.question.value == 0.0:  # the estimate is of a link that is an observed zero
+        lines.append((f"change of the {rate}, first-order estimate", f"about {drop(claim)}"))
     lines.append(("took", f"{job.seconds:.1f} s"))
     return Facts(lines)
 

@@ -10,18 +10,22 @@ import polars as pl
 
 from plait.analysis.components.entity_shares import profile
 from plait.analysis.components.similar import similar
+from plait.analysis.explain.explain import explain
+from plait.analysis.explain.explanation_text import drop, link_words
 from plait.analysis.topk.top import propose
 from plait.errors import ParameterError
 from plait.explore.link_pages import Filter, chosen, frame, matching, predicted_rows, table_rows
 from plait.explore.request import PageRequest, PageView, Refused, shorten, whole
 from plait.explore.site import Site
 from plait.plotting import pictures
-from plait.rendering.document import Block, Document, Facts, Faint, Note, Ref, Section, Share, Table
+from plait.rendering.document import Block, Cards, Document, Facts, Faint, IntervalBar, Note, Ref, Section, Share, Table
+from plait.report.sections import chance
 
 MAX_LINKS = 20  # known links of a relation
 PREDICTED = 10
 SIMILAR = 10
 COMPONENTS = 12
+MIN_SHARE = 0.005  # of a listed component
 MIN_DATA_SHARE = 0.5  # below, a value comes mainly from the prior
 
 
@@ -50,10 +54,14 @@ def entity_page(site: Site, axis: str, row: int) -> PageView:
     links = sum(own[1]["count"] for own in known)
     blocks = [
         *_facts(site, axis, row, held, links),
-        *_components(site, held),
-        Section("Predicted links", [own[0] for own in predicted]),
-        Section("Known links", [block for own in known for block in own[0]]),
-        *alike,
+        Cards(
+            [
+                Section("Predicted links", [own[0] for own in predicted]),
+                Section("Known links", [block for own in known for block in own[0]]),
+                *alike,
+                *_components(site, held),
+            ]
+        ),
     ]
     document = Document(f"{axis}: {shorten(site.names.text(axis, row), 200)}", blocks, data)
     panels = len(uses) + (len(held) > 0)  # of the picture, two per row
@@ -87,21 +95,23 @@ def _facts(site: Site, axis: str, row: int, held: pl.DataFrame, links: int) -> l
     return [Facts(about)]
 
 
-def _components(site: Site, held: pl.DataFrame) -> list[Block]:
+def _components(site: Site, held: pl.DataFrame) -> list[Section]:
     """Profile of the entity in every factor."""
     tables: list[Block] = []
     for (factor, index), own in held.group_by(["factor", "index"], maintain_order=True):
         largest = own.sort("share", descending=True, maintain_order=True).head(COMPONENTS)
         rows = [_component(site, str(index), row) for row in largest.to_dicts()]
-        note = "share: part of the expected counts of this entity; faint: more from the prior than from data"
-        columns = ["component", "share", "from data", "± sd"]
-        tables.append(Table(columns, rows, f"In {factor}", note, 3, max(0, len(own) - COMPONENTS)))
+        rows = [line for line, row in zip(rows, largest["share"]) if row >= MIN_SHARE] or rows[:1]
+        note = "share: part of the expected counts of this entity, ± sd; faint: more from the prior than from data"
+        columns = ["component", "share"]
+        tables.append(Table(columns, rows, f"In {factor}", note, 2, len(own) - len(rows)))
     return [Section("Components", tables)] if tables else []
 
 
 def _component(site: Site, index: str, row: dict[str, Any]) -> list[Any]:
     named = Ref(site.component_label(index, row["component"]), site.component_address(index, row["component"]))
-    numbers = [Share(row["share"]), Share(row["data"]), row["sd"]]
+    ends = max(row["share"] - row["sd"], 0.0), min(row["share"] + row["sd"], 1.0)
+    numbers = [IntervalBar(row["share"], *ends)]
     return [named, *(map(Faint, numbers) if row["data"] < MIN_DATA_SHARE else numbers)]
 
 
@@ -122,12 +132,26 @@ def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, 
     found, closed = propose(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
     if closed is not None:
         return Note(f"{relation}: {closed.message}"), []
-    rows = predicted_rows(site, relation, found, ["probability", "mean", "sd", "lower", "upper"])
-    columns = [*indices, "reasons", "probability", "mean", "± sd", "lower", "upper"]
-    lines = [[*own[:-5], Share(own[-5]), *own[-4:]] for own in rows]
+    others = [place for place, other in enumerate(indices) if other != index] or [0]
+    rows = predicted_rows(site, relation, found, [])
+    counted = not site.fit.likelihood[relation].binary  # else the mean is the probability
+    lines = [
+        [*(line[place] for place in others), chance(site.fit, relation, own), _why(site, relation, own, line[-1]),
+         *([own["mean"]] if counted else [])]
+        for line, own in zip(rows, found.to_dicts())
+    ]  # fmt: skip
+    columns = [*(indices[place] for place in others), "probability", "because of", *(["mean"] if counted else [])]
     note = "" if rows else "no new links"
-    table = Table(columns, lines, _as(site, relation, index), note, len(indices) + 2)
+    table = Table(columns, lines, _as(site, relation, index), note, len(others) + 2)
     return table, found.to_dicts()
+
+
+def _why(site: Site, relation: str, row: dict[str, Any], address: Ref) -> Ref:
+    """The known link that supports a prediction most, as a link to the explanation."""
+    e = explain(site.fit, relation, {index: row[index] for index in site.fit.model.equation(relation).indices}, top=1)
+    if not e.reasons:
+        return address
+    return Ref(shorten(f"{link_words(e, e.reasons[0])} {drop(e.reasons[0].loss)}", 80), address.address)
 
 
 def _as(site: Site, relation: str, index: str) -> str:
@@ -137,17 +161,20 @@ def _as(site: Site, relation: str, index: str) -> str:
     return f"{relation}, as {index}" if placed else relation
 
 
-def _similar(site: Site, axis: str, row: int) -> tuple[list[Block], list[dict[str, Any]]]:
+def _similar(site: Site, axis: str, row: int) -> tuple[list[Section], list[dict[str, Any]]]:
     try:
         found = similar(site.fit, axis, site.names.label(axis, row), SIMILAR)
     except ParameterError:  # no factor of the axis has components
         return [], []
     rows = site.fit.entities[axis].encode(found[axis])
+    values = found.select(axis, pl.nth(-2, -1)).rows()
+    low = max(0.0, 1.0 - 2.0 * (1.0 - min((value for _, value, _ in values), default=0.0)))  # differences are visible
     lines = [
-        [site.names.ref(axis, int(n)), *own[1:3]] for n, own in zip(rows, found.select(axis, pl.nth(-2, -1)).rows())
+        [site.names.ref(axis, int(n)), IntervalBar(value - low, full=1.0 - low or 1.0, text=f"{value:.3f} ± {sd:.2g}")]
+        for n, (_, value, sd) in zip(rows, values)
     ]
-    note = "1: same components; 0: no component in common"
-    table = Table([axis, "similarity", "± sd"], lines, note=note)
+    note = f"1: same components; 0: no component in common. The bars start at {low:.3g}."
+    table = Table([axis, "similarity"], lines, note=note, left=2)
     return [Section("Similar", [table])], found.to_dicts()
 
 

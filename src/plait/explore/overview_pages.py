@@ -3,31 +3,105 @@
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import polars as pl
 
 from plait.analysis.components.component_members import components as members_of
 from plait.analysis.components.component_names import names_of, title
 from plait.analysis.explain.coupling import coupling as shares_of
 from plait.analysis.explain.coupling import families
+from plait.analysis.explain.leading_entities import largest
+from plait.analysis.topk.surprising import surprising
+from plait.analysis.topk.top import propose
 from plait.explore.entity_pages import MIN_DATA_SHARE
+from plait.explore.link_pages import predicted_rows
 from plait.explore.request import PageRequest, PageView, Refused, whole
 from plait.explore.site import Site
 from plait.plotting import pictures
-from plait.rendering.document import Block, Cards, Code, Document, Facts, Faint, Note, Ref, Section, Share, Table, Warn
-from plait.rendering.formatting import write_shape
+from plait.rendering.document import (
+    Block,
+    Cards,
+    Details,
+    Document,
+    Facts,
+    Faint,
+    IntervalBar,
+    Note,
+    Ref,
+    Section,
+    Share,
+    Table,
+    Tiles,
+)
+from plait.rendering.formatting import percent, write_shape
 from plait.report.report_data import ReportData
 from plait.report.run_summary import description
-from plait.report.sections import summary
+from plait.report.sections import chance, lead, lift_words, run_warnings, summary, tiles
+
+BEST, STRANGE = 5, 3  # links of a relation on the home page
+HOME_COMPONENTS = 6
+HOME_ENTITIES = 8  # of an axis
 
 
 def home(site: Site, asked: PageRequest) -> PageView:
-    """Warnings, relations and axes, and the fit."""
+    """What the run says: how good it is, the best predictions and surprises, components, entities."""
     asked.fields(())
-    told = summary(ReportData(site.fit, str(site.run), site.header))
-    first = [block for block in told if isinstance(block, (Warn, Note))]
-    fit = [block for block in told if isinstance(block, (Code, Facts))]
-    blocks = [*first, relations(site), axes(site), Section("The fit", [*fit, pictures.objective(site.fit)])]
-    return PageView(Document(f"Run {site.run.name}", blocks, description(site.fit, dict(site.header))))
+    subject = ReportData(site.fit, str(site.run), site.header)
+    settings = [block for block in summary(subject) if isinstance(block, Details)]
+    order = _by_share(site)
+    table = members_of(site.fit, top=3, by="relevance") if site.fit.rank else None
+    named = [] if table is None else [_component_card(site, table, *one) for one in order[:HOME_COMPONENTS]]
+    all_components = Facts([("more", Ref(f"all {len(order):,} components", "/components"))])
+    blocks: list[Block] = [
+        Note(lead(subject), quiet=False),
+        Tiles(tiles(subject)),
+        *run_warnings(subject),
+        Section("Relations", [Cards([_relation_card(site, name) for name in site.fit.model.relations])]),
+        *([Section("Components", [Cards(named), all_components])] if named else []),
+        Section("Entities", [Cards([_axis_card(site, axis) for axis in site.fit.model.axes])]),
+        Section("The run", [relations(site), axes(site), *settings, pictures.objective(site.fit)]),
+    ]
+    title = f"{', '.join(site.fit.model.relations)}"
+    return PageView(Document(title, blocks, description(site.fit, dict(site.header))), "home.html")
+
+
+def _relation_card(site: Site, name: str) -> Section:
+    """The best predictions, and the known links that the model finds least probable."""
+    indices = site.fit.model.equation(name).indices
+    found, closed = propose(site.fit, name, BEST)
+    rows = predicted_rows(site, name, found, ["probability"]) if len(found) else []
+    lines = [[*row[:-1], chance(site.fit, name, own)] for row, own in zip(rows, found.to_dicts())]
+    columns = [*indices, "reasons", "probability"]
+    best = Table(columns, lines, "Best predictions", left=len(columns))
+    strange = surprising(site.fit, name, STRANGE)
+    word = "kind_" if "kind" in indices else "kind"
+    strange = strange.filter(pl.col(word) == "link")
+    odd = predicted_rows(site, name, strange, ["probability"]) if len(strange) else []
+    blocks: list[Block] = [best if rows else Note(closed.message if closed is not None else "There are no new links.")]
+    if odd:
+        odd = [[*row[:-1], IntervalBar(row[-1])] for row in odd]
+        blocks.append(Table(columns, odd, "Known links that look wrong", left=len(columns)))
+    return Section(name, blocks, address=site.relation_ref(name).address)
+
+
+def _component_card(site: Site, table: pl.DataFrame, index: str, number: int) -> Section:
+    shares = shares_of(site.fit).filter((pl.col("index") == index) & (pl.col("component") == number))
+    said = ", ".join(f"{percent(row['share'])} of {row['relation']}" for row in shares.to_dicts())
+    blocks = [Note(said), *_leading(site, table, index, number, brief=True)]
+    return Section(_title(site, index, number), blocks, address=site.component_address(index, number))
+
+
+def _axis_card(site: Site, axis: str) -> Section:
+    """Entities with the most known links."""
+    counts = np.zeros(len(site.fit.entities[axis]))
+    for name, known in site.fit.known.items():
+        for place, index in enumerate(site.fit.model.equation(name).indices):
+            if site.fit.model.axis(index) == axis and known.links.in_memory:
+                counts += np.bincount(known.cells[:, place].astype(np.int64), minlength=len(counts))
+    first = largest(counts, HOME_ENTITIES)
+    rows = [[site.names.ref(axis, int(row)), int(counts[row])] for row in first]
+    return Section(f"{axis}: {len(counts):,}", [Table(["most links", "known links"], rows)],
+                   address=f"/axis/{quote(axis, safe='')}")  # fmt: skip
 
 
 def relations(site: Site) -> Table:
@@ -67,7 +141,7 @@ MAX_ENTITIES = 20  # on the component's own page
 def components(site: Site, asked: PageRequest) -> PageView:
     """All components, largest first, with their leading entities."""
     asked.fields(())
-    table = members_of(site.fit, top=LISTED_ENTITIES)
+    table = members_of(site.fit, top=LISTED_ENTITIES, by="relevance")
     if not site.fit.rank:
         return PageView(
             Document(
@@ -75,15 +149,10 @@ def components(site: Site, asked: PageRequest) -> PageView:
             )
         )
     order = _by_share(site)
-    cards = [
-        Section(_title(site, index, number), _leading(site, table, index, number, brief=True),
-                address=site.component_address(index, number))
-        for index, number in order
-    ]  # fmt: skip
-    said = "Components by their share of the known links, with their leading entities."
-    return PageView(
-        Document("Components", [pictures.coupling(site.fit), Note(said, quiet=False), Cards(cards)], table.to_dicts())
-    )
+    cards = [_component_card(site, table, index, number) for index, number in order]
+    said = "Components by their share of the known links, with their most typical entities (weight × lift)."
+    chart = [pictures.coupling(site.fit)] if len(site.fit.model.relations) > 1 else []
+    return PageView(Document("Components", [Note(said, quiet=False), Cards(cards), *chart], table.to_dicts()))
 
 
 def component(site: Site, asked: PageRequest) -> PageView:
@@ -95,9 +164,8 @@ def component(site: Site, asked: PageRequest) -> PageView:
         number = whole(asked.path["number"], f"a component of {index}", 0, size - 1)
     except Refused as refused:
         raise Refused(404, refused.what, "The page /components lists them all.") from None
-    table = members_of(site.fit, top=MAX_ENTITIES)
-    picture = pictures.components(site.fit, number, index)
-    blocks = [*_relations(site, index, number), picture, *_leading(site, table, index, number)]
+    table = members_of(site.fit, top=MAX_ENTITIES, by="relevance")
+    blocks = [*_relations(site, index, number), *_leading(site, table, index, number)]
     own = table.filter((pl.col("index") == index) & (pl.col("component") == number))
     coupled = shares_of(site.fit).filter((pl.col("index") == index) & (pl.col("component") == number))
     data = {"index": index, "component": number, "entities": own.to_dicts(), "relations": coupled.to_dicts()}
@@ -150,18 +218,26 @@ def _relations(site: Site, index: str, number: int) -> list[Block]:
 
 
 def _leading(site: Site, table: pl.DataFrame, index: str, number: int, brief: bool = False) -> list[Block]:
-    """Heaviest entities of a component, by factor and axis."""
+    """Most typical entities of a component, by factor and axis."""
     own = table.filter((pl.col("index") == index) & (pl.col("component") == number))
-    found: list[Block] = []
+    found: list[Section] = []
     for (factor, axis), rows in own.group_by(["factor", "axis"], maintain_order=True):
         places = site.names.rows_of_text(str(axis), rows["entity"])
-        lines = [_entity(site, str(axis), int(n), row, brief) for n, row in zip(places, rows.to_dicts())]
-        columns = [f"{axis}, in {factor}", "weight", *([] if brief else ["from data", "± sd", "lift"])]
-        found.append(Table(columns, lines, left=2 if brief else 3))
-    return found if brief else [Section("Leading entities", found)]
+        full = float((rows["weight"] + rows["sd"]).max())  # type: ignore[arg-type]
+        lines = [_entity(site, str(axis), int(n), row, full, brief) for n, row in zip(places, rows.to_dicts())]
+        columns = [axis, "weight", "lift", *([] if brief else ["from data"])]
+        found.append(Section(f"{axis}, in {factor}", [Table(columns, lines, left=2)]))
+    if brief:
+        return [block for section in found for block in section.blocks]
+    return [Section("Typical entities", [Cards(found)])]
 
 
-def _entity(site: Site, axis: str, place: int, row: dict[str, Any], brief: bool) -> list[Any]:
+def _entity(site: Site, axis: str, place: int, row: dict[str, Any], full: float, brief: bool) -> list[Any]:
     named = site.names.ref(axis, place)
-    numbers = [Share(row["weight"]), *([] if brief else [Share(row["data"]), row["sd"], row["lift"]])]
+    ends = max(row["weight"] - row["sd"], 0.0), row["weight"] + row["sd"]
+    numbers = [
+        IntervalBar(row["weight"], *ends, full),
+        lift_words(row["lift"]),
+        *([] if brief else [Share(row["data"])]),
+    ]
     return [named, *(map(Faint, numbers) if row["data"] < MIN_DATA_SHARE else numbers)]

@@ -3,6 +3,7 @@
 Ranked lists rather than a drawn graph: names are readable, and nearness is a length.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -121,9 +122,11 @@ def draw(found: list[Neighbourhood]) -> Spec:
 
 
 def _panel(one: Neighbourhood) -> Spec:
-    rows = [{**row, "place": place, "zero": 0} for place, row in enumerate(one.rows)]
     most = max((row["upper"] or row["value"] for row in one.rows), default=1.0)
-    domain = [0, 1 if one.measure == "similarity" or most > 0.4 else 1.1 * most or 1]
+    domain = [0.0, 1.0 if one.measure == "similarity" or most > 0.4 else 1.1 * most or 1.0]
+    if one.measure == "similarity":  # differences between similar entities are small
+        domain[0] = max(math.floor(20 * min((row["lower"] for row in one.rows), default=0.0) - 0.01) / 20, 0.0)
+    rows = [{**row, "place": place, "zero": domain[0]} for place, row in enumerate(one.rows)]
     x = number("value", one.measure, scale={"domain": domain}, axis={"tickCount": 4, "format": "~g"})
     down = {"field": "place", "type": "ordinal", "axis": None, "scale": {"paddingInner": 0, "paddingOuter": 0}}
     key = "" if one.measure == "similarity" else KEY

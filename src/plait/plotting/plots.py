@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from plait.analysis.components.component_names import names_of
 from plait.errors import PlaitError
-from plait.plotting import component_charts, coupling_chart, evaluation_charts, neighbourhood, objective_charts
+from plait.plotting import (
+    component_charts,
+    coupling_chart,
+    evaluation_charts,
+    neighbourhood,
+    objective_charts,
+)
 from plait.plotting.evaluation_charts import OtherMetrics, Tested
-from plait.plotting.theme import Spec
+from plait.plotting.theme import Spec, finished
+from plait.rendering import model_chart
 from plait.rendering.svg import NEEDED
 from plait.storage.fitted import Fitted
 
@@ -110,6 +117,21 @@ class FitPlot:
         if component is None:
             return wrapped(component_charts.draw_components(*component_charts.leading(self.fit, index, top)))
         return wrapped(component_charts.draw_components(component_charts.card(self.fit, component, index, top)))
+
+    def model(self) -> "altair.TopLevelMixin":
+        """Plot the model as a factor graph.
+
+        Returns
+        -------
+        altair.Chart
+            Relations above, factors below, and a line from each relation to its factors. Factors
+            of several relations, which couple them, have their own colour.
+
+        Examples
+        --------
+        >>> chart = fit.plot.model()
+        """
+        return wrapped(finished(model_chart.draw(self.fit.model)))
 
     def coupling(self) -> "altair.TopLevelMixin":
         """Plot the share of each component in each relation.

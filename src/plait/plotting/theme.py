@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plait.rendering.svg import CONFIG, INK
+from plait.rendering.svg import CONFIG, INK, MARKS
 
 Spec = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
-BLUE, VERMILION, GREEN, PURPLE, GREY = "#1A7FC1", "#D55E00", "#009E73", "#B5609A", "#7D7D7D"
+BLUE, VERMILION, GREEN, PURPLE, GREY = MARKS
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, GREY)
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2])
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross")

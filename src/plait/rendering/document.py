@@ -48,7 +48,7 @@ class Facts:
 class Table:
     """Headings and rows; the first `left` columns are text, aligned left. `title` above, `note` in small print below.
 
-    `more`: number of further rows. `behind`: details of every row, or empty.
+    `more`: number of further rows.
     """
 
     columns: Sequence[str]
@@ -57,7 +57,11 @@ class Table:
     note: str = ""
     left: int = 1
     more: int = 0
-    behind: "Sequence[Details]" = ()
+
+    @property
+    def details(self) -> "list[Details]":
+        """Details in cells, row by row."""
+        return [value for row in self.rows for value in row if isinstance(value, Details)]
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,24 @@ class Cards:
     sections: Sequence[Section]
 
 
-Block = Note | Warn | Code | Facts | Table | Picture | Details | Section | Cards
+@dataclass(frozen=True)
+class FigureTile:
+    """A figure with its name, a line of small print, and its course, drawn as a sparkline where there is one."""
+
+    name: str
+    value: Any
+    note: str = ""
+    course: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The most important figures, side by side."""
+
+    tiles: Sequence[FigureTile]
+
+
+Block = Tiles | Note | Warn | Code | Facts | Table | Picture | Details | Section | Cards
 
 
 @dataclass(frozen=True)
@@ -115,8 +136,10 @@ def _every(blocks: Sequence[Any], kind: type) -> Iterator[Any]:
     for block in blocks:
         if isinstance(block, kind):
             yield block
-        for inside in ("blocks", "sections", "behind"):
+        for inside in ("blocks", "sections"):
             yield from _every(getattr(block, inside, ()), kind)
+        if isinstance(block, Table):
+            yield from _every(block.details, kind)
 
 
 # --- values of facts and tables other than numbers and text
@@ -127,6 +150,17 @@ class Share:
     """A fraction of 1: a percentage, in HTML with a bar."""
 
     fraction: float
+
+
+@dataclass(frozen=True)
+class IntervalBar:
+    """A number from 0 to `full`: a bar with its interval in HTML, elsewhere the number as a percentage, or `text`."""
+
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+    full: float = 1.0
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,6 +213,8 @@ def _described(value: Any) -> Any:
     match value:
         case Share(fraction):
             return fraction
+        case IntervalBar():
+            return {"value": value.value, "lower": value.lower, "upper": value.upper}
         case Ref(text, _) | Action(text):
             return text
         case Several(values):

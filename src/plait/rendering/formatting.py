@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from plait.rendering.document import Action, Details, Faint, Ref, Several, Share
+from plait.rendering.document import Action, Details, Faint, IntervalBar, Ref, Several, Share
 
 # C0 and C1 controls and DEL, which a terminal obeys; tabs and line feeds stay.
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
@@ -21,6 +21,8 @@ def write(value: Any) -> str:
     match value:
         case Share(fraction):
             return percent(fraction)
+        case IntervalBar(value=number):
+            return value.text or percent(number)
         case Faint(inner):
             return write(inner)
         case Ref(text, _) | Details(text, _) | Action(text):

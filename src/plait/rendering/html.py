@@ -10,6 +10,7 @@ has sortable tables and charts, by inline scripts that the policy allows by hash
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,6 +28,8 @@ from plait.rendering.document import (
     Document,
     Facts,
     Faint,
+    FigureTile,
+    IntervalBar,
     Note,
     Picture,
     Ref,
@@ -34,6 +37,7 @@ from plait.rendering.document import (
     Several,
     Share,
     Table,
+    Tiles,
     Warn,
 )
 from plait.rendering.formatting import align, percent, write
@@ -55,7 +59,8 @@ STYLES: Mapping[str, str] = {
     "faint": "opacity:.6",
     "bar": "display:inline-block;height:.7em;background:currentColor;opacity:.45",
     "picture": "margin:.2em 0 .5em",
-    "behind": "",
+    "tiles": "display:flex;flex-wrap:wrap;gap:.5em 2em;margin:.3em 0 .6em",
+    "tile": "",
     "cards": "",
     "card": "",
 }
@@ -111,6 +116,8 @@ def _block(block: Block, look: Look) -> str:
             return _facts(pairs, look)
         case Table():
             return _table(block, look)
+        case Tiles(tiles):
+            return f"<div{look.of('tiles')}>{''.join(_tile(tile, look) for tile in tiles)}</div>"
         case Picture():
             return _picture(block, look)
         case Details(summary, inner):
@@ -169,7 +176,7 @@ def _table(table: Table, look: Look) -> str:
     shown = [[_marked(value, text, look) for value, text in zip(cells, align(cells))] for cells in columns]
     side = [look.of("left" if n < table.left else "right") for n in range(len(columns))]
     head = "".join(f'<th scope="col"{side[n]}>{escape(name)}</th>' for n, name in enumerate(table.columns))
-    body = "".join(_row(cells, side, table.behind[n : n + 1], look) for n, cells in enumerate(zip(*shown)))
+    body = "".join(_row(cells, side, look) for cells in zip(*shown))
     title = f"<caption{look.of('title')}>{look.words(table.title)}</caption>" if table.title and not look.inline else ""
     above = _heading(table.title, look) if table.title and look.inline else ""
     below = [table.note] if table.note else []
@@ -180,14 +187,10 @@ def _table(table: Table, look: Look) -> str:
     return f"{above}{grid if look.inline else _scrolled(grid, table, look)}{notes}"
 
 
-def _row(cells: Sequence[str], side: Sequence[str], behind: "Sequence[Details]", look: Look) -> str:
-    """A row, and its details below."""
+def _row(cells: Sequence[str], side: Sequence[str], look: Look) -> str:
     # Names may be right-to-left.
     ways = ["" if look.inline or cell.isascii() else ' dir="auto"' for cell in cells]
-    row = f"<tr>{''.join(f'<td{side[n]}{ways[n]}>{cell}</td>' for n, cell in enumerate(cells))}</tr>"
-    if not behind:
-        return row
-    return f'{row}<tr{look.of("behind")}><td colspan="{len(cells)}">{_block(behind[0], look)}</td></tr>'
+    return f"<tr>{''.join(f'<td{side[n]}{ways[n]}>{cell}</td>' for n, cell in enumerate(cells))}</tr>"
 
 
 def _scrolled(grid: str, table: Table, look: Look) -> str:
@@ -205,6 +208,8 @@ def _marked(value: Any, text: str, look: Look) -> str:
     match value:
         case Share(fraction):
             return _bar(fraction, look)
+        case IntervalBar():
+            return _estimate(value, text, look)
         case Ref(text, address):
             return f'<a href="{escape(address)}">{look.words(text)}</a>'
         case Action() if look.inline:
@@ -239,6 +244,49 @@ def _bar(fraction: float, look: Look) -> str:
     # Widths as SVG attributes: a strict Content-Security-Policy forbids style attributes.
     drawing = f'<rect width="{wide:.1f}" height="9" fill="currentColor" opacity=".45"/>'
     return f'<svg class="bar" width="60" height="9" aria-hidden="true">{drawing}</svg> {escape(percent(fraction))}'
+
+
+def _estimate(one: IntervalBar, text: str, look: Look) -> str:
+    """A bar with a line for the interval, and the number; bars of a column share their scale."""
+    if look.inline:
+        return escape(text)
+
+    def at(value: float) -> float:
+        return 100.0 * min(max(value / one.full, 0.0), 1.0) if one.full > 0 else 0.0
+
+    bar = f'<rect class="fill" y="2" width="{at(one.value):.1f}" height="8"/>'
+    line = ""
+    if one.lower is not None and one.upper is not None:
+        low, high = at(one.lower), at(one.upper)
+        line = f'<rect class="line" x="{low:.1f}" y="5" width="{max(high - low, 0.6):.1f}" height="2"/>'
+    ground = '<rect class="ground" y="2" width="100" height="8"/>'
+    drawing = f'<svg class="meter" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">{ground}'
+    return f'<span class="estimate">{drawing}{bar}{line}</svg> <span>{escape(text)}</span></span>'
+
+
+def _tile(tile: FigureTile, look: Look) -> str:
+    note = f"<span{look.of('note')}>{look.words(tile.note)}</span>" if tile.note else ""
+    line = "" if look.inline else _sparkline(tile.course)
+    figure = f"<span>{look.words(tile.name)}</span><strong>{look.words(write(tile.value))}</strong>"
+    return f"<div{look.of('tile')}>{figure}{note}{line}</div>"
+
+
+SPARK_POINTS = 60
+
+
+def _sparkline(course: Sequence[float]) -> str:
+    """A line through some numbers, of no scale; decoration, for the number stands next to it."""
+    values = [value for value in course if math.isfinite(value)]
+    if len(values) < 2:
+        return ""
+    step = max(1, len(values) // SPARK_POINTS)
+    values = values[::step] + ([] if (len(values) - 1) % step == 0 else [values[-1]])
+    low, span = min(values), (max(values) - min(values)) or 1.0
+    points = " ".join(
+        f"{100 * n / (len(values) - 1):.1f},{22 - 20 * (value - low) / span:.1f}" for n, value in enumerate(values)
+    )
+    line = f'<polyline points="{points}" fill="none" stroke="currentColor" vector-effect="non-scaling-stroke"/>'
+    return f'<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">{line}</svg>'
 
 
 def _picture(picture: Picture, look: Look) -> str:

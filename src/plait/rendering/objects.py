@@ -5,6 +5,7 @@ from typing import Any
 
 from plait.rendering.document import Block, Code, Document, Facts, Picture, Table
 from plait.rendering.formatting import objective_word, write, write_shape, write_sizes
+from plait.rendering.model_chart import fits, picture
 
 
 def describe_fit(fit: Any, pictures: Sequence[Picture] = ()) -> Document:
@@ -32,7 +33,7 @@ def describe_fit(fit: Any, pictures: Sequence[Picture] = ()) -> Document:
 
 
 def describe_model(model: Any) -> Document:
-    """A `plait.Model`: its equations, and which relations every factor is in."""
+    """A `plait.Model`: its equations, a picture of it, and which relations every factor is in."""
     rows = [
         (
             name,
@@ -46,7 +47,7 @@ def describe_model(model: Any) -> Document:
         "latent indices": ", ".join(model.latent) or "none",
     }
     factors = Table(("factor", "indices", "in relations"), rows, "Factors", left=3)
-    return Document("Model", (Code(str(model)), Facts.of(about), factors))
+    return Document("Model", (Code(str(model)), *([picture(model)] if fits(model) else []), Facts.of(about), factors))
 
 
 def _shared(model: Any, axis: str) -> str:

@@ -10,6 +10,9 @@ from plait.rendering.document import Picture
 
 INK = "#101112"  # placeholder of the page's own colour
 
+# Colours of marks, with contrast on light and dark pages, safe for colour-blind readers.
+MARKS = BLUE, VERMILION, GREEN, PURPLE, GREY = "#1A7FC1", "#D55E00", "#009E73", "#B5609A", "#7D7D7D"
+
 # Layout uses the letter widths of Arial: fonts of equal width, and space for others.
 FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
 PADDING = {"left": 14, "right": 14, "top": 5, "bottom": 5}

@@ -12,7 +12,21 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from plait.rendering.document import Block, Cards, Code, Details, Document, Facts, Note, Picture, Section, Table, Warn
+from plait.rendering.document import (
+    Block,
+    Cards,
+    Code,
+    Details,
+    Document,
+    Facts,
+    FigureTile,
+    Note,
+    Picture,
+    Section,
+    Table,
+    Tiles,
+    Warn,
+)
 from plait.rendering.formatting import align, without_controls, write
 from plait.tuning import TUNING
 
@@ -77,6 +91,8 @@ def _block(on: "Console", block: Any) -> None:
             _line(on, text, "cyan")
         case Facts(pairs):
             _facts(on, pairs)
+        case Tiles(tiles):
+            _facts(on, _figures(tiles))
         case Table():
             _table(on, block)
         case Details(summary, inner) | Section(summary, inner):
@@ -99,6 +115,10 @@ def _facts(on: "Console", pairs: Sequence[tuple[str, Any]]) -> None:
         _line(on, f"{name:<{width}}  {first}")
         for line in more:
             _line(on, f"{'':<{width}}  {line}")
+
+
+def _figures(tiles: Sequence[FigureTile]) -> list[tuple[str, str]]:
+    return [(tile.name, write(tile.value) + (f" ({tile.note})" if tile.note else "")) for tile in tiles]
 
 
 def _table(on: "Console", table: Table) -> None:
@@ -124,7 +144,7 @@ def _table(on: "Console", table: Table) -> None:
         _line(on, f"… and {table.more:,} more rows; -o FILE writes all of them.")
     if table.note:
         _line(on, table.note)
-    for details in table.behind:
+    for details in table.details:
         on.print()
         _block(on, details)
 
@@ -204,8 +224,10 @@ def _markdown_block(block: Any, level: int) -> str:
             return f"{fence}\n{text}\n{fence}"
         case Facts(pairs):
             return "\n".join(f"- {_text(name)}: {_text(write(value))}" for name, value in pairs)
+        case Tiles(tiles):
+            return _markdown_block(Facts(_figures(tiles)), level)
         case Table(title=title):
-            return _join([f"**{_text(title)}**" if title else "", write_table(block), *_all(block.behind, level)])
+            return _join([f"**{_text(title)}**" if title else "", write_table(block), *_all(block.details, level)])
         case Picture(alt=alt):
             return f"*{_text(alt)}*"
         case Details(title, inner) | Section(title, inner):

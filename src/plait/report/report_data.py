@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 from plait.analysis.components.component_members import components
 from plait.analysis.explain.coupling import coupling
 from plait.analysis.titled_tables import beside, title_column
+from plait.analysis.topk.top import propose
 from plait.result import Fit
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from plait.errors import NoCandidatesWarning
     from plait.evaluation.evaluator import Metrics
+
+MAX_LINKS = 50  # predicted ones, of a relation
 
 
 def called(row: Mapping[str, Any], column: str) -> str:
@@ -45,8 +49,27 @@ class ReportData:
 
     @cached_property
     def components(self) -> "pl.DataFrame":
-        """Entities of components, cached for all sections."""
-        return components(self.fit)
+        """The most typical entities of components, cached for all sections."""
+        return components(self.fit, top=5, by="relevance")
+
+    @cached_property
+    def shares(self) -> list[float]:
+        """Largest share of each component in a relation, largest first."""
+        import polars as pl
+
+        whole = self.coupling.filter(pl.col("index").is_not_null())
+        most = whole.group_by("index", "component", maintain_order=True).agg(pl.col("share").max())
+        return sorted(most["share"].to_list(), reverse=True)
+
+    def predicted(self, relation: str) -> "tuple[pl.DataFrame, NoCandidatesWarning | None]":
+        """The best links of a relation, and why there are none; cached."""
+        if relation not in self._predicted:
+            self._predicted[relation] = propose(self.fit, relation, MAX_LINKS)
+        return self._predicted[relation]
+
+    @cached_property
+    def _predicted(self) -> "dict[str, tuple[pl.DataFrame, NoCandidatesWarning | None]]":
+        return {}
 
     @cached_property
     def coupling(self) -> "pl.DataFrame":

@@ -14,7 +14,7 @@ from plait.rendering.html import write_page
 from plait.rendering.svg import NEEDED
 from plait.report.report_data import ReportData
 from plait.report.reproduce import again
-from plait.report.sections import cards, course, predicted_links, quality, sharing, summary, surprises
+from plait.report.sections import cards, course, predicted_links, quality, summary, surprises
 from plait.result import Fit
 from plait.version import __version__
 
@@ -22,7 +22,6 @@ SECTIONS: dict[str, tuple[str, Callable[[ReportData], Sequence[Block]]]] = {
     "summary": ("Summary", summary),
     "links": ("Predicted links", predicted_links),
     "components": ("Components", cards),
-    "sharing": ("Sharing", sharing),
     "quality": ("Evaluation", quality),
     "surprises": ("Surprises", surprises),
     "fit": ("The fit", course),

@@ -2,23 +2,39 @@
 convergence, surprising cells.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plait._typing import Rows
+from plait.analysis.components.component_names import names_of, title
+from plait.analysis.components.core_pairs import CorePair, core_pairs, has_pairs
+from plait.analysis.explain.coupling import Family, families
 from plait.analysis.explain.explain import explain
 from plait.analysis.explain.explanation_text import drop, link_words, measure, no_reason
+from plait.analysis.titled_tables import beside
 from plait.analysis.topk.surprising import surprising
-from plait.analysis.topk.top import propose
 from plait.evaluation.evaluator import Metrics, figure_table
 from plait.plotting import pictures
-from plait.plotting.component_charts import bars
-from plait.plotting.theme import called as title_or_name
-from plait.plotting.theme import cut, finished
-from plait.rendering.document import Block, Cards, Code, Details, Facts, Faint, Note, Picture, Section, Share, Table
-from plait.rendering.formatting import significant, write_sizes
+from plait.rendering.document import (
+    Block,
+    Cards,
+    Code,
+    Details,
+    Facts,
+    Faint,
+    FigureTile,
+    IntervalBar,
+    Note,
+    Section,
+    Share,
+    Table,
+    Tiles,
+)
+from plait.rendering.formatting import objective_word, percent, plural, significant, write_sizes
+from plait.rendering.model_chart import fits, picture
 from plait.report.report_data import ReportData, called
 from plait.report.reproduce import testing
 from plait.report.run_summary import calibrations, found_words, members, rank_words, reached, relations_table
@@ -101,16 +117,149 @@ NOTHING = "There are no warnings about this run."
 
 
 def summary(subject: ReportData) -> Sequence[Block]:
-    """Warnings, the model, how the fit ended, its relations."""
-    fit = subject.fit
+    """What was fitted and how good it is: a sentence, figures, warnings, pictures; the settings behind a click."""
     found = run_warnings(subject)
     return (
+        Note(lead(subject), quiet=False),
+        Tiles(tiles(subject)),
         *found,
         *([] if found else [Note(NOTHING)]),
-        Code(str(fit.model)),
-        _about(subject),
-        relations_table(fit),
+        Cards(_pictures(subject)),
+        Details(
+            "Model and settings",
+            [
+                Code(str(subject.fit.model)),
+                *([picture(subject.fit.model)] if fits(subject.fit.model) else []),
+                _about(subject),
+                relations_table(subject.fit),
+            ],
+        ),
     )
+
+
+def lead(subject: ReportData) -> str:
+    """One sentence: the data, and how well the fit predicts held-out links."""
+    fit = subject.fit
+    parts = []
+    for equation in fit.model.equations:
+        axes = list(dict.fromkeys(fit.model.axis(index) for index in equation.indices))
+        sizes = " × ".join(plural(len(fit.entities[axis]), axis) for axis in axes)
+        parts.append(f"{len(fit.known[equation.relation]):,} links of {equation.relation} ({sizes})")
+    data = f"Fitted to {_listed(parts)}."
+    metrics = subject.metrics
+    if metrics is None:
+        return f"{data} No test was given, so the quality of the predictions is not known."
+    for name, word in QUALITY.items():
+        if name in metrics:
+            other = metrics.baseline.figures.get(name) if metrics.baseline is not None else None
+            beside = "" if other is None else f", popularity alone {other:.2f}"
+            links = f"{plural(metrics.links, 'held-out link')} of {metrics.relation}"
+            return f"{data} On {links}: {word} {metrics[name]:.2f}{beside}."
+    return data
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+QUALITY = {
+    "average_precision": "average precision", "average_precision_uniform": "average precision", "roc_auc": "ROC AUC",
+    "roc_auc_uniform": "ROC AUC", "mrr": "mean reciprocal rank",
+}  # fmt: skip
+MAX_TILES = 4
+
+
+def tiles(subject: ReportData) -> list[FigureTile]:
+    """Up to four figures: those of the test, next to popularity; components by share; the course of the fit."""
+    fit, metrics = subject.fit, subject.metrics
+    found: list[FigureTile] = []
+    if metrics is not None:
+        curves = {"average": (metrics.precision_recall, "precision"), "roc": (metrics.roc, "true_positive_rate")}
+        seen: set[str] = set()
+        for name, word in QUALITY.items():
+            if name not in metrics or word in seen or len(found) == 2:
+                continue
+            seen.add(word)
+            other = metrics.baseline.figures.get(name) if metrics.baseline is not None else None
+            curve, column = curves.get(name.split("_")[0], (None, ""))
+            course = () if curve is None else _column(curve, column)
+            note = "" if other is None else f"popularity {other:.3f}"
+            found.append(FigureTile(word, f"{metrics[name]:.3f}", note, course))
+    links = sum(len(known) for known in fit.known.values())
+    if not found:
+        found.append(FigureTile("known links", f"{links:,}", plural(len(fit.model.relations), "relation")))
+    shares = subject.shares
+    if shares:
+        used = sum(share >= MIN_SHOWN_SHARE for share in shares)
+        found.append(FigureTile("components", f"{len(shares):,}", f"{used:,} with 1 % or more of a relation", shares))
+    course = [record.objective for record in fit.history if not record.warm_up and math.isfinite(record.objective)]
+    sweeps = max(fit.history[-1].sweep, 0)
+    state = "converged" if fit.converged else "not converged"
+    word, note = objective_word(fit.method), f"{state}, {plural(sweeps, 'sweep')}"
+    found.append(FigureTile(word, significant(fit.objective), note, course[len(course) // 10 :]))
+    return found[:MAX_TILES]
+
+
+def _column(table: Any, column: str) -> list[float]:
+    import narwhals.stable.v2 as nw
+
+    return [float(value) for value in nw.from_native(table, eager_only=True).get_column(column).to_list()]
+
+
+def _pictures(subject: ReportData) -> list[Section]:
+    """The best predictions; where relations share components the map of both; the curve of the test."""
+    fit, metrics = subject.fit, subject.metrics
+    relation = fit.model.relations[0] if metrics is None else metrics.relation
+    found = []
+    rows = subject.predicted(relation)[0].head(OPEN_LINKS)
+    if len(rows):
+        table = _brief(fit, relation, rows)
+        found.append(Section(f"Best predictions of {relation}", [table], address="#links"))
+    if len(fit.model.relations) > 1 and subject.shares:
+        found.append(Section("Components in each relation", [_map(subject)], address="#components"))
+    if metrics is not None and metrics.calibration is not None:
+        found.append(Section("Calibration", [pictures.calibration(metrics)], address="#quality"))
+    elif metrics is not None and metrics.precision_recall is not None:
+        found.append(Section("Precision and recall", [pictures.precision_recall(metrics)], address="#quality"))
+    return found
+
+
+MAP_COMPONENTS = 10
+
+
+def _map(subject: ReportData) -> Table:
+    """Shares of the largest components in each relation, as bars."""
+    ranked = _ranked(subject.components)
+    relations = [name for name in subject.fit.model.relations if ranked[f"share_{name}"].is_not_null().any()]
+    several = ranked["index"].n_unique() > 1
+    rows = []
+    for row in ranked.head(MAP_COMPONENTS).to_dicts():
+        number = f"{row['index']} {row['component']}" if several else str(row["component"])
+        shares = [_share_bar(row[f"share_{name}"]) for name in relations]
+        rows.append((f"{number}: {row['name']}" if row["name"] else number, *shares))
+    more = max(0, len(ranked) - MAP_COMPONENTS)
+    note = "bar: share of the component in the links of the relation"
+    return Table(("component", *relations), rows, note=note, left=1 + len(relations), more=more)
+
+
+def _share_bar(share: float | None) -> Any:
+    return "" if share is None else IntervalBar(share)
+
+
+def _brief(fit: Fitted, relation: str, found: "pl.DataFrame") -> Table:
+    """Links with their probability as a bar."""
+    indices = fit.model.equation(relation).indices
+    rows = [
+        (" · ".join(called(row, index) for index in indices), chance(fit, relation, row)) for row in found.to_dicts()
+    ]
+    interval = ", line: 90 % interval" if fit.likelihood[relation].binary else ""
+    return Table((" · ".join(indices), "probability"), rows, note=f"bar: probability of a link{interval}", left=2)
+
+
+def chance(fit: Fitted, relation: str, row: Mapping[str, Any]) -> IntervalBar:
+    """Probability of a link; only that of binary links has an interval."""
+    ends = (row["lower"], row["upper"]) if fit.likelihood[relation].binary else (None, None)
+    return IntervalBar(row["probability"], *ends)
 
 
 def _about(subject: ReportData) -> Facts:
@@ -151,15 +300,13 @@ def quality(subject: ReportData) -> Sequence[Block]:
     return [
         Note(f"{title}.", quiet=False),
         *_curves(metrics),
-        figure_table(metrics, list(metrics)),
-        *map(Note, metrics.notes),
+        Details(f"All {len(metrics)} metrics", [figure_table(metrics, list(metrics)), *map(Note, metrics.notes)]),
     ]
 
 
 def _curves(metrics: Metrics) -> list[Block]:
     """Pictures of the test; none for a test without zeros."""
     made = {
-        "Calibration": pictures.calibration if metrics.calibration is not None else None,
         "ROC": pictures.roc if metrics.roc is not None else None,
         "Precision and recall": pictures.precision_recall if metrics.precision_recall is not None else None,
     }
@@ -172,7 +319,7 @@ def _untested(subject: ReportData) -> list[Block]:
     return [Note(words, quiet=False), Code(testing(subject))]
 
 
-MAX_LINKS = 50  # of a relation
+OPEN_LINKS = 10  # of a relation; the others are behind a click
 MAX_EXPLAINED, MIN_EXPLAINED = 150, 5  # links with reasons: in all, and of each relation
 
 
@@ -190,65 +337,97 @@ def explained(subject: ReportData) -> int:
     fit = subject.fit
     entities = sum(len(fit.entities[axis]) for axis in fit.model.axes)
     total = TUNING.explained_of_many if entities > TUNING.many_entities else MAX_EXPLAINED
-    return min(MAX_LINKS, max(MIN_EXPLAINED, total // len(fit.model.relations)))
+    return min(OPEN_LINKS, max(MIN_EXPLAINED, total // len(fit.model.relations)))
 
 
 def _links_of_relation(subject: ReportData, relation: str, most: int) -> Iterator[Block]:
-    found, closed = propose(subject.fit, relation, MAX_LINKS)
+    fit = subject.fit
+    found, closed = subject.predicted(relation)
     if found.is_empty():
         known = "All possible links are known links."
         yield Note(known if closed is None else str(closed).replace("\n", " "))
         return
-    indices = subject.fit.model.equation(relation).indices
+    indices = fit.model.equation(relation).indices
     cells = [{index: row[index] for index in indices} for row in found.head(most).to_dicts()]
-    reasons = [explain(subject.fit, relation, cell) for cell in cells]
-    yield _table(indices, found, reasons)
+    reasons = [explain(fit, relation, cell) for cell in cells]
+    yield _table(fit, relation, found.head(OPEN_LINKS), reasons)
+    others = found.slice(OPEN_LINKS)
+    if len(others):
+        yield Details(f"{len(others)} more predictions of {relation}", [_table(fit, relation, others, [])])
 
 
-def _table(indices: Sequence[str], found: "pl.DataFrame", reasons: "list[Explanation]") -> Table:
-    # Under Bernoulli the mean is the probability.
-    numbers = ["probability", "lower", "upper", *(["mean"] if "rate" not in found.columns else [])]
-    rows = [(*(called(row, index) for index in indices), *(row[name] for name in numbers)) for row in found.to_dicts()]
-    behind = [Details(_leading(e), e.describe().blocks) for e in reasons]
-    note = _note(len(rows), reasons, "mean" in numbers)
-    return Table((*indices, *numbers), rows, note=note, left=len(indices), behind=behind)
+def _table(fit: Fitted, relation: str, found: "pl.DataFrame", reasons: "Sequence[Explanation]") -> Table:
+    indices = fit.model.equation(relation).indices
+    counted = not fit.likelihood[relation].binary  # the mean of a binary link is its probability
+    rows = []
+    for n, row in enumerate(found.to_dicts()):
+        numbers = [f"{row['mean']:.3g} ({row['lower']:g}–{row['upper']:g})"] if counted else []
+        why = [Details(_leading(reasons[n]), reasons[n].describe().blocks) if n < len(reasons) else ""]
+        cells = [called(row, index) for index in indices]
+        rows.append((*cells, chance(fit, relation, row), *numbers, *(why if reasons else [])))
+    heads = ["probability", *(["expected value"] if counted else []), *(["because of"] if reasons else [])]
+    return Table((*indices, *heads), rows, note=_note(counted, reasons), left=len(indices) + len(heads))
 
 
 def _leading(e: "Explanation") -> str:
     """The most supporting link, and the decrease of the mean without it."""
-    return f"{link_words(e, e.reasons[0])}: {drop(e.reasons[0].loss)}" if e.reasons else no_reason(e)
+    return f"{link_words(e, e.reasons[0])} {drop(e.reasons[0].loss)}" if e.reasons else no_reason(e)
 
 
-def _note(count: int, reasons: "list[Explanation]", counts: bool) -> str:
-    first, of = ("Sorted by mean. ", "the value") if counts else ("", "the probability")
-    said = [f"{first}lower, upper: 90 % interval of {of}."]
+def _note(counted: bool, reasons: "Sequence[Explanation]") -> str:
+    said = ["Sorted by mean; in brackets its 90 % interval." if counted else "The line on a bar is its 90 % interval."]
     if reasons and reasons[0].reasons:
-        said.append(f"Supporting link: {measure(reasons[0])}. Click to see the explanation.")
-    if len(reasons) < count:
-        said.append(f"Explanations are given for the first {len(reasons)} links.")
-    return " ".join(said)
+        said.append(f"Because of: the known link that supports the prediction most, with the {measure(reasons[0])}.")
+        said.append("Open it for the full explanation.")
+    return " ".join(said) if reasons else ""
 
 
 MAX_SHARE_ROWS = 500  # of the table of coupling
-BAR_PIXELS = 170  # with names next to it the picture fits a phone
 MIN_DATA_SHARE = 0.5  # of a weight; below, it comes mainly from the prior
+MIN_SHOWN_SHARE = 0.01  # of a relation: smaller components have no card
+CARD_ENTITIES = 5  # of an axis
+OPEN_CARDS = 6  # the others are behind a click
 
 NO_COMPONENTS = "The model has no latent index, so there are no components."
 
 
 def cards(subject: ReportData) -> Sequence[Block]:
-    """A card for each of the largest components, largest first, and a list of the others."""
-    whole = subject.components
+    """A card for each large component or pair of latent indices, largest first, and a list of the others."""
+    fit, whole = subject.fit, subject.components
     if whole.is_empty():
         return [Note(NO_COMPONENTS)]
+    pairs = [pair for name in fit.model.relations for pair in core_pairs(fit, name, TUNING.report_cards, CARD_ENTITIES)]
+    alone = {
+        key[0] for key in ((family.uses[0][2], family) for family in families(fit.model)) if _is_single(fit, key[1])
+    }
     ranked = _ranked(whole)
-    shown = [_card(whole, one) for one in ranked.head(TUNING.report_cards).to_dicts()]
-    others = ranked.slice(TUNING.report_cards)
+    large = ranked.filter(_largest_share(ranked) >= MIN_SHOWN_SHARE)
+    import polars as pl
+
+    large = (ranked.head(1) if large.is_empty() else large).filter(pl.col("index").is_in(list(alone)))
+    shown = large.head(TUNING.report_cards)
+    found = [_pair_card(fit, pair) for pair in pairs]
+    found += [_card(subject, whole, one) for one in shown.to_dicts()]
+    others = ranked.join(shown, on=["index", "component"], how="anti", maintain_order="left")
     words = (
-        "Components, sorted by their share. A bar is the share of an entity in the component, with its "
-        "standard deviation. Faded bars come more from the prior than from data."
+        "Sorted by share. A bar is the share of an entity in the component, with its standard deviation; lift compares "
+        "it with the share of the entity in all links. Faded bars come more from the prior than from data."
     )
-    return [Note(words, quiet=False), Cards(shown), *([_rest(others)] if len(others) else [])]
+    table = _coupling_table(subject)
+    first, later = found[:OPEN_CARDS], found[OPEN_CARDS:]
+    return [
+        Note(words),
+        Cards(first),
+        *([Details(f"{len(later)} more cards", [Cards(later)])] if later else []),
+        *([Details(f"All {len(ranked)} components", [_rest(ranked)])] if len(others) else []),
+        Details("Coupling of relations as a table", [table]),
+    ]
+
+
+def _is_single(fit: Fitted, family: Family) -> bool:
+    """Whether a term has only these components: those of terms with several latent indices have cards of pairs."""
+    terms = {(q.relation, n): q.latent_of(term) for q in fit.model.equations for n, term in enumerate(q.terms)}
+    return any(len(terms[key]) == 1 or not has_pairs(fit, fit.model.equation(key[0])) for key in family.terms)
 
 
 def _ranked(whole: "pl.DataFrame") -> "pl.DataFrame":
@@ -256,8 +435,14 @@ def _ranked(whole: "pl.DataFrame") -> "pl.DataFrame":
     import polars as pl
 
     shares = [name for name in whole.columns if name.startswith("share_")]
-    each = whole.group_by("index", "component", maintain_order=True).agg(pl.col(shares).first())
+    each = whole.group_by("index", "component", maintain_order=True).agg(pl.col(["name", *shares]).first())
     return each.sort(pl.mean_horizontal(shares), descending=True, maintain_order=True)
+
+
+def _largest_share(ranked: "pl.DataFrame") -> "pl.Series":
+    import polars as pl
+
+    return ranked.select(pl.max_horizontal(pl.col("^share_.*$").fill_null(0.0)).alias("most"))["most"]
 
 
 def _shares(row: Mapping[str, Any]) -> dict[str, float]:
@@ -266,66 +451,85 @@ def _shares(row: Mapping[str, Any]) -> dict[str, float]:
     return {relation: share for relation, share in own.items() if share is not None}
 
 
-def _card(whole: "pl.DataFrame", row: Mapping[str, Any]) -> Section:
+def _card(subject: ReportData, whole: "pl.DataFrame", row: Mapping[str, Any]) -> Section:
     import polars as pl
 
     own = whole.filter((pl.col("index") == row["index"]) & (pl.col("component") == row["component"]))
-    shares = Facts([(f"share of {relation}", Share(share)) for relation, share in _shares(row).items()])
+    shares = ", ".join(f"{percent(share)} of {relation}" for relation, share in _shares(row).items())
     several = whole["index"].n_unique() > 1
-    title = f"Component {row['component']}" + (f" of {row['index']}" if several else "")
+    heading = title(names_of(subject.fit), row["index"], row["component"], several=several)
     parts = {key: part.to_dicts() for key, part in own.group_by("factor", "axis", maintain_order=True)}
-    drawn = [_picture(title, key, part) for key, part in parts.items()]
-    tables = [_entities(key, part) for key, part in parts.items()]
-    blocks: list[Block] = [shares, *drawn, Details(f"{title} as a table", tables)]
-    return Section(title, blocks, f"component-{row['index']}-{row['component']}")
+    axes = [axis for _, axis in parts]
+    tables = [_entities(key, part, axes.count(key[1]) > 1) for key, part in parts.items()]
+    return Section(heading, [Note(shares), *tables], f"component-{row['index']}-{row['component']}")
 
 
 Key = tuple[Any, ...]  # a factor and an axis
 TableRows = Sequence[Mapping[str, Any]]
 
 
-def _picture(title: str, key: Key, rows: TableRows) -> Picture:
-    """A list of bars; a picture of its own keeps its size on a narrow page."""
+def _entities(key: Key, rows: TableRows, with_factor: bool) -> Table:
     factor, axis = key
-    listed = [{**row, "name": cut(title_or_name(row, "entity")), "full": called(row, "entity")} for row in rows]
-    words = f"{title}: leading entities of {axis} ({factor})."
-    return Picture(lambda: finished(bars(listed, f"{axis} ({factor})", width=BAR_PIXELS)), words)
-
-
-def _entities(key: Key, rows: TableRows) -> Table:
-    factor, axis = key
+    full = max(row["weight"] + row["sd"] for row in rows)
     listed = []
     for row in rows:
-        values = (called(row, "entity"), row["weight"], row["sd"], row["lift"], Share(row["data"]))
+        ends = max(row["weight"] - row["sd"], 0.0), row["weight"] + row["sd"]
+        values = (called(row, "entity"), IntervalBar(row["weight"], *ends, full), lift_words(row["lift"]))
         listed.append(tuple(map(Faint, values)) if row["data"] < MIN_DATA_SHARE else values)
-    return Table((axis, "weight", "sd", "lift", "from data"), listed, f"{axis} ({factor})")
+    return Table((f"{axis} ({factor})" if with_factor else axis, "weight", "lift"), listed, left=2)
+
+
+def lift_words(lift: float | None) -> str:
+    """How many times as large: ``× 3.2``."""
+    return "" if lift is None else f"× {lift:.2g}" if lift < 100 else f"× {lift:,.0f}"
+
+
+def _pair_card(fit: Fitted, pair: CorePair) -> Section:
+    """A combination of latent indices, with the entities of each index."""
+    own = {index: [standing.row for standing in some] for index, some in pair.entities.items()}
+    lead = " · ".join(", ".join(_called(fit, index, row) for row in rows[:2]) for index, rows in own.items())
+    setting = ", ".join(f"{index} {value}" for index, value in pair.setting.items())
+    tables = []
+    for index, some in pair.entities.items():
+        full = max(one.weight for one in some)
+        rows = [
+            (_called(fit, index, one.row), IntervalBar(one.weight, full=full), lift_words(one.lift)) for one in some
+        ]
+        tables.append(Table((index, "weight", "lift"), rows, left=2))
+    term = f", term {pair.term}" if pair.term else ""
+    words = f"{percent(pair.share)} of the expected values of {pair.relation}{term}"
+    name = f"pair-{pair.relation}-{'-'.join(map(str, pair.setting.values()))}"
+    return Section(f"{setting}: {lead}" if lead else setting, [Note(words), *tables], name)
+
+
+def _called(fit: Fitted, index: str, row: int) -> str:
+    own = fit.titles.get(index)
+    return beside(fit.entities[index][row], None if own is None else own.column[row])
 
 
 def _rest(others: "pl.DataFrame") -> Table:
     relations = [name.removeprefix("share_") for name in others.columns if name.startswith("share_")]
     rows = [
-        (row["index"], row["component"], *(_share(row[f"share_{relation}"]) for relation in relations))
+        (
+            row["index"],
+            row["component"],
+            row["name"] or "",
+            *(_share(row[f"share_{relation}"]) for relation in relations),
+        )
         for row in others.to_dicts()
     ]
-    return Table(
-        ("index", "component", *(f"share of {name}" for name in relations)), rows, "All other components", left=2
-    )
+    return Table(("index", "component", "name", *(f"share of {name}" for name in relations)), rows, left=3)
 
 
 def _share(value: float | None) -> Any:
     return None if value is None else Share(value)
 
 
-def sharing(subject: ReportData) -> Sequence[Block]:
-    """Coupling of relations and components: a picture and a table."""
+def _coupling_table(subject: ReportData) -> Table:
+    """Coupling of relations and components."""
     import polars as pl
 
     whole = subject.coupling.filter(pl.col("index").is_not_null())
-    if whole.is_empty():
-        return [Note(NO_COMPONENTS)]
-    words = "The share of each component in each relation."
-    if len(subject.fit.model.relations) == 1:
-        words = "The model has only one relation."
     summed = bool((whole["term"] != "").any()) if whole["term"].dtype == pl.String else False
     columns = ("component", "relation", *(["term"] if summed else []), "counts", "sd", "share", "part", "kind")
     rows = [_coupled(row, columns) for row in whole.head(MAX_SHARE_ROWS).to_dicts()]
@@ -333,8 +537,7 @@ def sharing(subject: ReportData) -> Sequence[Block]:
         "counts: expected counts of the component, ± sd; share: part of the relation's counts; part: part of "
         "the component that comes from the relation; private: at least 95 % from one relation."
     )
-    table = Table(columns, rows, note=note, left=len(columns) - 5, more=max(0, len(whole) - MAX_SHARE_ROWS))
-    return [Note(words, quiet=False), pictures.coupling(subject.fit), Details("Shares as a table", [table])]
+    return Table(columns, rows, note=note, left=len(columns) - 5, more=max(0, len(whole) - MAX_SHARE_ROWS))
 
 
 def _coupled(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
@@ -350,9 +553,12 @@ def course(subject: ReportData) -> Sequence[Block]:
     searched = [pictures.rank(fit)] if fit.settings.get("rank_by", {}).get("tried") else []
     return [
         Note(f"Objective {reached(fit)}: {fit.stop.sentence}", quiet=False),
-        pictures.objective(fit),
-        *searched,
-        _axes(fit),
+        Cards(
+            [
+                Section("Objective by sweep", [pictures.objective(fit), *searched]),
+                Section("Data by axis", [_axes(fit)]),
+            ]
+        ),
     ]
 
 
@@ -367,7 +573,7 @@ def _axes(fit: Fitted) -> Table:
     if not all(known.links.in_memory for known in fit.known.values()):
         note += " Relations on disk are not counted."
     columns = ("axis", "relation", "entities", "with links", "without", "median", "most")
-    return Table(columns, rows, "Data by axis", note, left=2)
+    return Table(columns, rows, note=note, left=2)
 
 
 def _links(fit: Fitted, axis: str) -> dict[str, Rows]:
@@ -381,7 +587,7 @@ def _links(fit: Fitted, axis: str) -> dict[str, Rows]:
     return found
 
 
-MAX_SURPRISES = 10  # of each kind and relation
+MAX_SURPRISES = 5  # of each kind and relation
 
 KINDS = {
     "link": "Known links with the smallest predicted probability",
@@ -411,15 +617,14 @@ def _surprises_of_relation(subject: ReportData, relation: str) -> Iterator[Block
 
     indices = subject.fit.model.equation(relation).indices
     whole = surprising(subject.fit, relation, MAX_SURPRISES)
-    for kind, title in KINDS.items():
+    found = []
+    for kind, words in KINDS.items():
         rows = [
-            (
-                *(called(row, index) for index in indices),
-                row["value"],
-                row["surprise"],
-                row["probability"],
-            )
+            (*(called(row, index) for index in indices), IntervalBar(row["probability"]), row["value"], row["surprise"])
             for row in whole.filter(pl.col("kind") == kind).to_dicts()
         ]
-        columns = (*indices, "value", "surprise", "probability of a link")
-        yield Table(columns, rows, title, left=len(indices)) if rows else Note(NO_SURPRISES[kind])
+        columns = (*indices, "probability", "value", "surprise")
+        found.append(
+            Section(words, [Table(columns, rows, left=len(indices) + 1) if rows else Note(NO_SURPRISES[kind])])
+        )
+    yield Cards(found)

@@ -1,32 +1,24 @@
-// Tables that can be sorted by a column: a button in every heading; what is behind a row goes with it.
+// Tables that can be sorted by a column: a button in every heading.
 "use strict";
 (() => {
   const number = (text) => {
-    const plain = text.replace(/under /, "").replace(/over /, "").replace(/[,±%\s]/g, "");
+    const plain = text.replace(/[<>]/g, "").replace(/[,±%\s]/g, "");
     return plain !== "" && Number.isFinite(Number(plain)) ? Number(plain) : null;
-  };
-  const rowsOf = (body) => {
-    const groups = [];
-    for (const row of body.rows) {
-      if (row.classList.contains("behind") && groups.length) groups[groups.length - 1].push(row);
-      else groups.push([row]);
-    }
-    return groups;
   };
   const sort = (table, column, heading) => {
     const falls = heading.getAttribute("aria-sort") === "descending";
     const body = table.tBodies[0];
     const sign = falls ? 1 : -1;
-    const keyed = rowsOf(body).map((rows) => {
-      const text = rows[0].cells[column].textContent.trim();
-      return { rows, text, value: number(text) };
+    const keyed = [...body.rows].map((row) => {
+      const text = row.cells[column].textContent.trim();
+      return { row, text, value: number(text) };
     });
     keyed.sort((a, b) => {
       if (a.value !== null && b.value !== null) return sign * (a.value - b.value);
       if (a.value !== null || b.value !== null) return a.value !== null ? -1 : 1;
       return sign * a.text.localeCompare(b.text);
     });
-    body.append(...keyed.flatMap(({ rows }) => rows));
+    body.append(...keyed.map(({ row }) => row));
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
     heading.setAttribute("aria-sort", falls ? "ascending" : "descending");
   };
