@@ -86,9 +86,9 @@ def main() -> None:
         with explored(folder) as address:
             link = plait.load(folder / "nations").top("relations", LINK + 1).row(LINK)[:3]
             cell = urlencode(dict(zip(("head", "relation", "tail"), link)))
-            shoot(browser, f"{address}/relation/relations/cell?{cell}", "explore-cell", height=1100)
+            shoot(browser, f"{address}/relation/relations/cell?{cell}", "explore-cell", height=950)
             shoot(browser, address, "explore-home")
-            shoot(browser, address + "/axis/head/uk", "explore-entity")
+            shoot(browser, address + "/axis/head/uk", "explore-entity", height=800)
         browser.close()
 
 

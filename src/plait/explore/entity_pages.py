@@ -56,8 +56,8 @@ def entity_page(site: Site, axis: str, row: int) -> PageView:
         *_facts(site, axis, row, held, links),
         Cards(
             [
-                Section("Predicted links", [own[0] for own in predicted]),
-                Section("Known links", [block for own in known for block in own[0]]),
+                Section("Predicted links", [own[0] for own in predicted], "predicted-links"),
+                Section("Known links", [block for own in known for block in own[0]], "known-links"),
                 *alike,
                 *_components(site, held),
             ]
@@ -105,7 +105,7 @@ def _components(site: Site, held: pl.DataFrame) -> list[Section]:
         note = "share: part of the expected counts of this entity, ± sd; faint: more from the prior than from data"
         columns = ["component", "share"]
         tables.append(Table(columns, rows, f"In {factor}", note, 2, len(own) - len(rows)))
-    return [Section("Components", tables)] if tables else []
+    return [Section("Components", tables, "components")] if tables else []
 
 
 def _component(site: Site, index: str, row: dict[str, Any]) -> list[Any]:
@@ -175,7 +175,7 @@ def _similar(site: Site, axis: str, row: int) -> tuple[list[Section], list[dict[
     ]
     note = f"1: same components; 0: no component in common. The bars start at {low:.3g}."
     table = Table([axis, "similarity"], lines, note=note, left=2)
-    return [Section("Similar", [table])], found.to_dicts()
+    return [Section("Similar", [table], "similar")], found.to_dicts()
 
 
 PAGE_ROWS = 200  # of the list of an axis
