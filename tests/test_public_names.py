@@ -22,8 +22,8 @@ ATTRIBUTES = {
     "method", "model", "objective", "plot", "prior", "rank", "seed", "settings", "stop", "titles",
 }  # fmt: skip
 METHODS = {
-    "components", "coupling", "explain", "fold_in", "name_components", "predict", "report", "responsibilities", "sample",
-    "save", "similar", "surprising", "title", "to_datatree", "to_xarray", "top", "update", "with_titles",
+    "components", "coupling", "explain", "fold_in", "name_components", "predict", "report", "responsibilities",
+    "sample", "save", "similar", "surprising", "title", "to_datatree", "to_xarray", "top", "update", "with_titles",
 }  # fmt: skip
 OPTIONS = {
     "columns", "data", "duplicates", "hidden", "ignore_columns", "indices", "likelihood", "missing", "observed",

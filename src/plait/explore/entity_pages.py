@@ -23,6 +23,7 @@ from plait.report.sections import chance
 
 MAX_LINKS = 20  # known links of a relation
 PREDICTED = 10
+EXPLAINED = 3  # predicted links of a relation whose main reason is on the page: explanations take long
 SIMILAR = 10
 COMPONENTS = 12
 MIN_SHARE = 0.005  # of a listed component
@@ -136,9 +137,9 @@ def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, 
     rows = predicted_rows(site, relation, found, [])
     counted = not site.fit.likelihood[relation].binary  # else the mean is the probability
     lines = [
-        [*(line[place] for place in others), chance(site.fit, relation, own), _why(site, relation, own, line[-1]),
+        [*(line[place] for place in others), chance(site.fit, relation, own), _why(site, relation, own, line[-1]) if n < EXPLAINED else line[-1],
          *([own["mean"]] if counted else [])]
-        for line, own in zip(rows, found.to_dicts())
+        for n, (line, own) in enumerate(zip(rows, found.to_dicts()))
     ]  # fmt: skip
     columns = [*(indices[place] for place in others), "probability", "because of", *(["mean"] if counted else [])]
     note = "" if rows else "no new links"
