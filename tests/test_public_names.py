@@ -13,8 +13,8 @@ import plait
 ROOT = Path(__file__).parents[1]
 SUBMODULES = {"datasets", "errors", "evidence", "executors", "likelihood"}
 CLASSES = {
-    "Checkpoint", "Comparison", "Explanation", "Exposure", "Fit", "Gamma", "GridSearch", "Metrics", "Model",
-    "PlaitError", "PlaitWarning", "Posterior", "Progress", "Relation", "Split", "Stop",
+    "Checkpoint", "Comparison", "Explanation", "Exposure", "Fit", "Gamma", "GammaChain", "GridSearch", "Metrics",
+    "Model", "PlaitError", "PlaitWarning", "Posterior", "Progress", "Relation", "Split", "Stop",
 }  # fmt: skip
 FUNCTIONS = {"compare", "evaluate", "fit", "grid_search", "load", "pack", "read", "scan", "train_test_split", "write"}
 ATTRIBUTES = {

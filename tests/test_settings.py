@@ -48,7 +48,7 @@ WRONG = [
     ({"fixed": {"A": A}, "adapt_prior": {"A": "factor"}}, "factor A|both in `fixed` and in `adapt_prior`."),
     ({"method": "em", "prior": GAMMA}, '`method="em"`|Remove `prior`'),
     ({"prior": 0.5}, "`prior` must be a plait.Gamma|got 0.5."),
-    ({"prior": {"A": 0.5}}, "`prior` of A must be a plait.Gamma, got 0.5."),
+    ({"prior": {"A": 0.5}}, "`prior` of A must be a plait.Gamma or a plait.GammaChain, got 0.5."),
     ({"prior": {"D": GAMMA}}, "`prior`: 'D' is not a factor|The factors are A, B, C."),
     ({"prior": {"A": plait.Gamma(0.5, np.ones(4))}}, "`prior` of A: mean has shape (4,)|(4, 2)."),
     ({"method": "map", "prior": plait.Gamma(np.array([1.0, 0.5]), 1.0)}, "factor A, got 0.5|`concentration=1.0`"),

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from plait.files.scan import scan
     from plait.fitting.fit import fit
     from plait.fitting.pack import pack
-    from plait.inference.gamma import Gamma
+    from plait.inference.gamma import Gamma, GammaChain
     from plait.inference.state import Stop
     from plait.model_selection.grid import GridSearch, grid_search
     from plait.progress import Progress
@@ -58,6 +58,7 @@ __all__ = [
     "Exposure",
     "Fit",
     "Gamma",
+    "GammaChain",
     "GridSearch",
     "Metrics",
     "Model",
@@ -94,6 +95,7 @@ _LAZY = {
     "Exposure": "plait.data",
     "Fit": "plait.result",
     "Gamma": "plait.inference.gamma",
+    "GammaChain": "plait.inference.gamma",
     "GridSearch": "plait.model_selection.grid",
     "Metrics": "plait.evaluation",
     "Posterior": "plait.storage.fitted",

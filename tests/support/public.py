@@ -25,6 +25,7 @@ CLASSES = {
     "plait.Checkpoint": [],
     "plait.Exposure": [],
     "plait.Gamma": [],
+    "plait.GammaChain": [],
     "plait.Model": [
         "R", "axes", "axis", "bind", "equation", "factor", "factors", "indices", "latent", "ranks", "relations",
         "visible",

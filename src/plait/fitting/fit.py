@@ -15,7 +15,7 @@ from plait.fitting.given_factors import naming_impossible_links
 from plait.fitting.options import DEFAULT_PRIOR, Options, Tie
 from plait.fitting.prepare import prepare
 from plait.inference.baseline import compare_with_baseline
-from plait.inference.gamma import Gamma
+from plait.inference.gamma import Gamma, GammaChain
 from plait.inference.state import Reason, Stop
 from plait.model import Model
 from plait.model_selection.auto_settings import resolve_settings
@@ -32,7 +32,7 @@ def fit(
     *,
     rank: int | Mapping[str, int] | Literal["auto", "elbo"] | None = None,
     method: Literal["vb", "em", "map"] = "vb",
-    prior: Gamma | Mapping[str, Gamma] | None = None,
+    prior: Gamma | Mapping[str, Gamma | GammaChain] | None = None,
     adapt_prior: Tie | Mapping[str, Tie | None] | None = "auto",
     max_iter: int = 200,
     tol: float = 1e-6,
@@ -68,9 +68,10 @@ def fit(
         the size that predicts best, ``"elbo"`` (VB only) the one with the largest ELBO.
     method : one of "vb", "em", "map", default "vb"
         Variational Bayes, maximum likelihood (EM) or posterior mode (MAP).
-    prior : Gamma, dict of str to Gamma or None, default None
+    prior : Gamma, dict of str to Gamma or GammaChain, or None, default None
         Prior of all factors, or one per factor. The default has concentration 0.5 (0.02
-        for factors with several latent indices) and mean 10.
+        for factors with several latent indices) and mean 10. A factor with an index of an
+        ordered axis has a `GammaChain` unless the dict names a `Gamma` for it.
     adapt_prior : str, tuple of str, dict or None, default "auto"
         Which entries of a factor share a prior that is adapted to the data (VB only):
         ``"factor"``, ``"component"``, ``"entity"``, ``"rank-one"``, a tuple of index

@@ -14,7 +14,7 @@ from plait.data.sparse.csf import CSFCache
 from plait.errors import FitError, ParameterError, TableLocation
 from plait.executors import Executor
 from plait.fitting.validation import check_factor_names, refuse_array
-from plait.inference.gamma import FactorState, Prior, point, posterior
+from plait.inference.gamma import FactorState, GammaChain, Prior, point, posterior
 from plait.inference.initialisation import MIN_POSTERIOR_MEAN, as_stored, match_totals, parameters_around, random_factor
 from plait.inference.problem import Method, Problem
 from plait.inference.relation_sums import RelationData
@@ -222,13 +222,20 @@ def _inside(layout: Layout, prior: Array) -> Array:
     return layout.moved(prior if layout.pairs is None else layout.pairs.for_rows(prior))
 
 
-def warm_priors(init: Fit, data: Data, layouts: Mapping[str, Layout], names: Sequence[str]) -> dict[str, Prior]:
-    """Priors of an earlier fit, where they match the factor's shape."""
+def warm_priors(
+    init: Fit, data: Data, layouts: Mapping[str, Layout], names: Sequence[str], priors: Mapping[str, Prior]
+) -> dict[str, Prior]:
+    """Priors of an earlier fit, where they match the factor's shape and kind in `priors`."""
     result = {}
     for name in names:
         if name in init.prior and init._same_rows(data, name):
             layout, prior = layouts[name], init.prior[name]
-            A, B = (np.array(_inside(layout, np.asarray(array))) for array in (prior.concentration, prior.mean))
-            if all(n in (1, size) for array in (A, B) for n, size in zip(array.shape, layout.sizes)):
-                result[name] = Prior(A, B)
+            chain = init.state.priors[name].chain
+            own = prior.start if isinstance(prior, GammaChain) else prior
+            assert own is not None
+            A, B = (np.array(_inside(layout, np.asarray(array))) for array in (own.concentration, own.mean))
+            fits = all(n in (1, size) for array in (A, B) for n, size in zip(array.shape, layout.sizes))
+            now = priors[name].chain
+            if fits and (chain is None) == (now is None):
+                result[name] = Prior(A, B, chain if now and now.adapts else now)
     return result

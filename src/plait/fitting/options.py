@@ -13,7 +13,7 @@ import numpy as np
 
 from plait.errors import ParameterError, one_of
 from plait.executors import Executor
-from plait.inference.gamma import Gamma
+from plait.inference.gamma import Gamma, GammaChain
 
 AUTO = "auto"  # of `adapt_prior`: rank-one means for factors that couple relations, one prior for each other factor
 DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
@@ -110,7 +110,11 @@ TIE = Kind(
     toml_words="a string, false, a list of indices, or a table of these by factor",
     spoken=str,
 )
-PRIOR = Kind("a plait.Gamma, or a dict of them by factor", in_toml=lambda x: isinstance(x, dict), toml_words="a table")
+PRIOR = Kind(
+    "a plait.Gamma, or a dict of plait.Gamma and plait.GammaChain by factor",
+    in_toml=lambda x: isinstance(x, dict),
+    toml_words="a table",
+)
 NUMBERS = Kind("", in_toml=_is_text, toml_words="text", choices=("float64", "float32"), spoken=str)
 EVIDENCE = Kind(
     "'auto', 'neighbours', 'paths', a list of these, or a dict of them by relation",
@@ -148,7 +152,7 @@ class Options:
     method: Literal["vb", "em", "map"] = option(
         "vb", word("vb", "em", "map"), "Variational Bayes, maximum likelihood, or posterior mode.", saved=False
     )
-    prior: Gamma | Mapping[str, Gamma] = option(
+    prior: Gamma | Mapping[str, Gamma | GammaChain] = option(
         DEFAULT_PRIOR, PRIOR, "Concentration and mean of the Gamma priors.", command=False, saved=False
     )
     adapt_prior: Adapt = option(

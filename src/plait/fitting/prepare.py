@@ -138,10 +138,11 @@ def check_arguments(
     ties = validation.ties(model, given.adapt_prior, given.method, free)
     validation.warmup_sweeps(given.warmup, given.method, given.init, given.prune, free)
     bound = bound_data(model, data, given.entities)
-    pairs = pairs_of(bound, free)
+    chains = validation.chained(model, given.prior, given.method, free)
+    pairs = pairs_of(bound, free, chains)
     layouts = build_layouts(model, bound, ranks, pairs)
     check_joins(model, pairs)
-    ties = check_ties(ties, given.adapt_prior, layouts, chosen=given.adapt_prior != AUTO)
+    ties = check_ties(ties, given.adapt_prior, layouts, chains=chains, chosen=given.adapt_prior != AUTO)
     warm_up = validation.warmup_sweeps(given.warmup, given.method, given.init, given.prune, free, bool(pairs))
     alone = given.method == "vb" and (given.init is None or is_resumed(given.init))
     late = validation.late_factors(model, named, free) if alone else frozenset[str]()
@@ -158,7 +159,7 @@ def check_arguments(
     _refuse_joins(bound, exposures)
     if isinstance(given.init, Fit):
         check_alike(given.init, layouts, free)
-    priors = _priors(bound, given, layouts, free, tuple(ties))
+    priors = _priors(bound, given, layouts, free, tuple(ties), chains)
     validation.check_floats(dtype, given.method, priors)
     return Arguments(bound, free, ranks, layouts, loop, dtype, known, exposures, priors)
 
@@ -269,8 +270,8 @@ def is_resumed(init: Any) -> bool:
     return isinstance(init, (str, PathLike))
 
 
-def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
-    """Pairs of every free factor over several visible indices."""
+def pairs_of(data: Data, free: Sequence[str], chains: Sequence[str] = ()) -> dict[str, Pairs]:
+    """Pairs of every free factor over several visible indices; `chains`: those with rows for all periods instead."""
     for equation in data.model.equations:
         for use in (o for o in equation.occurrences if o.factor in free):
             if any(equation.is_of_pairs(use, pair) for pair in equation.exchanged):
@@ -282,7 +283,7 @@ def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
                         "factors for the two sides."
                     ),
                 )
-    open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
+    open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1 and name not in chains]
     if not open_pairs:
         return {}
     what, hint = f"a free factor over pairs, {open_pairs[0]},", "Fix the factor, or fit in memory."
@@ -320,12 +321,13 @@ def _origin(
 
 
 def _priors(
-    data: Data, given: Options, layouts: Mapping[str, Layout], free: tuple[str, ...], adapted: tuple[str, ...]
-) -> dict[str, Prior]:
+    data: Data, given: Options, layouts: Mapping[str, Layout], free: tuple[str, ...], adapted: tuple[str, ...],
+    chains: tuple[str, ...],
+) -> dict[str, Prior]:  # fmt: skip
     """Initial priors: those of an earlier fit where it is the start."""
-    priors = validation.priors(data.model, given.prior, given.method, layouts, free)
+    priors = validation.priors(data.model, given.prior, given.method, layouts, free, chains)
     if isinstance(given.init, Fit) and given.method == "vb":
-        priors |= warm_priors(given.init, data, layouts, free if given.prior is DEFAULT_PRIOR else adapted)
+        priors |= warm_priors(given.init, data, layouts, free if given.prior is DEFAULT_PRIOR else adapted, priors)
     return priors
 
 

@@ -13,7 +13,7 @@ from plait.data.observation.pairs import Pairs, count_joined
 from plait.errors import ParameterError, TableLocation, one_of, suggestion
 from plait.fitting.options import AUTO, DEFAULT_PRIOR, NUMBERS, whole
 from plait.inference.empirical_bayes import RANK_ONE
-from plait.inference.gamma import Gamma, Prior
+from plait.inference.gamma import Chain, Gamma, GammaChain, Prior
 from plait.inference.loop import WARM_UP
 from plait.machine import memory
 from plait.model import Equation, Factor, Model, Occurrence
@@ -25,29 +25,33 @@ JOIN_ENTRY_BYTES = 40  # of an entry of a join without its coordinates (`plait.d
 
 
 def check_ties(
-    ties: Mapping[str, Tie], adapt_prior: Any, layouts: Mapping[str, Layout], *, chosen: bool
+    ties: Mapping[str, Tie],
+    adapt_prior: Any,
+    layouts: Mapping[str, Layout],
+    *,
+    chains: Collection[str] = (),
+    chosen: bool,
 ) -> dict[str, Tie]:
-    """Ties of all factors; a factor over pairs has one prior, or one per value of latent indices. `chosen`: whether
-    `adapt_prior` was given.
+    """Ties of all factors; one over pairs, or with a chain, has one prior, or one per value of latent indices.
+    `chosen`: whether `adapt_prior` was given.
     """
     found = dict(ties)
     for name, tie in ties.items():
-        pairs = layouts[name].pairs
-        if pairs is None or tie in ("factor", "component") or _latent(tie, pairs):
+        layout = layouts[name]
+        if layout.pairs is None and name not in chains:
+            continue
+        visible = layout.visible if layout.pairs is None else layout.pairs.visible
+        if tie in ("factor", "component") or not (isinstance(tie, str) or set(tie) & set(visible)):
             continue
         if chosen:
             hint = {**(adapt_prior if isinstance(adapt_prior, Mapping) else ties), name: "factor"}
+            kind = "has a chain along an ordered axis" if name in chains else "is a factor over pairs"
             raise ParameterError(
-                f"`adapt_prior` cannot be {tie!r} for factor {name}, which is a factor over pairs.",
+                f"`adapt_prior` cannot be {tie!r} for factor {name}, which {kind}.",
                 hint=f'Use "factor" or "component", such as `adapt_prior={hint!r}`.',
             )
         found[name] = "factor"
     return found
-
-
-def _latent(tie: Tie, pairs: PairRows) -> bool:
-    """Whether a tie by index names has latent indices only."""
-    return not isinstance(tie, str) and not set(tie) & set(pairs.visible)
 
 
 def by_components(name: str, pairs: PairRows, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -111,6 +115,7 @@ def _visible(occurrence: Occurrence, pairs: Pairs) -> list[str]:
     return [here[index] for index in pairs.visible]
 
 
+CHAIN_CONCENTRATION = 10.0  # of a chain until it adapts: a step has a relative standard deviation of 0.47
 CORE_CONCENTRATION = 0.02  # of a factor with several latent indices until it adapts (docs/decisions/0004-start.md)
 MIN_FLOAT32_CONCENTRATION = 1e-30  # ψ of a smaller one nearly overflows float32
 
@@ -303,14 +308,42 @@ def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) ->
             )
 
 
+def chained(model: Model, prior: Any, method: str, free: Sequence[str]) -> tuple[str, ...]:
+    """Free factors with a chain along an ordered axis."""
+    named = prior if isinstance(prior, Mapping) else {}
+    for name, given in named.items():
+        if isinstance(given, GammaChain) and name in model.factors and not model._ordered_places(name):
+            indices = ", ".join(model.factor(name).visible) or "no visible index"
+            hint = f"Declare it in the model, such as `{model.factor(name).visible[0]}: ordered`." if indices else ""
+            what = f"`prior` of {name} is a plait.GammaChain, but the factor has no ordered axis ({indices})."
+            raise ParameterError(what, hint=hint if model.factor(name).visible else "Use a plait.Gamma.")
+    found = [name for name in free if model._ordered_places(name) and not isinstance(named.get(name), Gamma)]
+    for name in found:
+        factor = model.factor(name)
+        places = model._ordered_places(name)
+        if len(places) > 1:
+            along = " and ".join(factor.visible[place] for place in places)
+            raise ParameterError(
+                f"factor {factor} has two indices of ordered axes, {along}, but a chain has one.",
+                hint=f"Set `prior={{{name!r}: plait.Gamma()}}` for a factor without a chain.",
+            )
+        if method == "em":
+            raise ParameterError(
+                f'`method="em"` has no priors, so the ordered axis of factor {factor} has no effect.',
+                hint='Remove the declaration "ordered", or use `method="vb"` or "map".',
+            )
+    return tuple(found)
+
+
 def priors(
     model: Model,
-    prior: Gamma | Mapping[str, Gamma],
+    prior: Gamma | Mapping[str, Gamma | GammaChain],
     method: str,
     layouts: Mapping[str, Layout],
     free: Sequence[str],
+    chains: Collection[str] = (),
 ) -> dict[str, Prior]:
-    """Prior of every free factor, broadcastable to the inside shape."""
+    """Prior of every free factor, broadcastable to the inside shape; `chains`: factors with a chain."""
     if method == "em":
         if prior is not DEFAULT_PRIOR:
             raise ParameterError(
@@ -321,23 +354,44 @@ def priors(
     chosen = _by_factor(model, prior, free)
     result = {}
     for name in free:
-        A, B = (_inside_prior(layouts[name], word, getattr(chosen[name], word)) for word in ("concentration", "mean"))
+        own, chain = chosen[name], None
+        if name in chains:
+            whole = own if isinstance(own, GammaChain) else GammaChain(start=own)
+            own, chain = whole.start or _default(model, name), _chain(model, name, whole)
+        assert isinstance(own, Gamma)
+        A, B = (_inside_prior(layouts[name], word, getattr(own, word)) for word in ("concentration", "mean"))
+        if chain and any(array.shape[chain.axis] > 1 for array in (A, B)):
+            index = layouts[name].visible[chain.axis]
+            raise ParameterError(
+                f"`prior` of {name}: a chain along {index} has one prior for its first period, got one per period.",
+                hint=f"Give numbers, or arrays of length 1 along {index}.",
+            )
         if method == "map" and (A < 1).any():
             raise ParameterError(
                 (f'`method="map"` requires a concentration of at least 1 for factor {name}, got {float(A.min()):g}.'),
-                hint='Use a prior with `concentration=1.0`, or `method="vb"`.',
+                hint=(
+                    f'Set `prior={{{name!r}: plait.GammaChain(start=plait.Gamma(1.0))}}`, or `method="vb"`.'
+                    if chain
+                    else 'Use a prior with `concentration=1.0`, or `method="vb"`.'
+                ),
             )
-        result[name] = Prior(A, B)
+        result[name] = Prior(A, B, chain)
     return result
 
 
-def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma]:
+def _chain(model: Model, name: str, prior: GammaChain) -> Chain:
+    auto = prior.concentration == "auto"
+    (axis,) = model._ordered_places(name)
+    return Chain(axis, CHAIN_CONCENTRATION if isinstance(prior.concentration, str) else prior.concentration, auto)
+
+
+def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma | GammaChain]:
     if prior is DEFAULT_PRIOR:
         return {name: _default(model, name) for name in free}
     if isinstance(prior, Gamma):
         return dict.fromkeys(free, prior)
     if not isinstance(prior, Mapping):
-        raise ParameterError.must_be("prior", "a plait.Gamma or a dict of them by factor", prior)
+        raise ParameterError.must_be("prior", "a plait.Gamma, or a dict by factor", prior)
     check_factor_names(model, "prior", prior)
     for name, value in prior.items():
         if name not in free:
@@ -345,10 +399,10 @@ def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma
                 f"factor {name} is both in `prior` and in `fixed`.",
                 hint="Remove it from one of the two.",
             )
-        if not isinstance(value, Gamma):
+        if not isinstance(value, (Gamma, GammaChain)):
             raise ParameterError(
-                f"`prior` of {name} must be a plait.Gamma, got {value!r}.",
-                expected="a plait.Gamma",
+                f"`prior` of {name} must be a plait.Gamma or a plait.GammaChain, got {value!r}.",
+                expected="a plait.Gamma or a plait.GammaChain",
                 actual=value,
             )
     return {name: prior[name] if name in prior else _default(model, name) for name in free}

@@ -136,7 +136,8 @@ def extend_prior(prior: Prior, then: Layout, now: Layout) -> Prior:
                     average = array.mean(axis=axis, keepdims=True)
                     array = np.concatenate([array, np.repeat(average, more, axis=axis)], axis=axis)
         arrays.append(array)
-    return Prior(*arrays)
+    A, B = arrays
+    return Prior(A, B, prior.chain)
 
 
 def extend_posterior(fit: Fitted, name: str, state: State, growth: Extension, solution: Solution) -> Posterior:

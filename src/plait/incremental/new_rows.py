@@ -11,6 +11,7 @@ from plait.data.binding.entries import Entries, checked, encode, entries_of, ref
 from plait.data.binding.self_links import Pairs, without_self_links
 from plait.data.encoding.columns import widened
 from plait.data.encoding.names import Labels
+from plait.data.encoding.periods import later_periods
 from plait.data.observation.observed import Rule
 from plait.data.observation.structural_zeros import Tables
 from plait.data.observation.symmetry import mirrored
@@ -149,7 +150,10 @@ def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> Extension:
                     if (rows < 0).any():
                         new.append(_cast(column.filter(rows < 0), fit.entities[axis], where))
         if new:
-            labels[axis] = fit.entities[axis].grown(_once(pl.concat(new)))
+            names = _once(pl.concat(new))
+            if axis in fit.model.ordered:
+                names = later_periods(axis, fit.entities[axis].names, names)
+            labels[axis] = fit.entities[axis].grown(names)
     by_index = {index: labels[fit.model.axis(index)] for index in fit.model.visible}
     old = {index: len(fit.entities[index]) for index in (*fit.model.axes, *fit.model.visible)}
     return Extension({**labels, **by_index}, old)

@@ -23,6 +23,7 @@ from plait.executors import Executor
 from plait.incremental.aggregate_rows import AggregatedRows, aggregate, held
 from plait.incremental.new_cells import NewCells, Pattern, check_exposed
 from plait.incremental.new_rows import Extension
+from plait.inference.chains import next_periods
 from plait.inference.gamma import FactorState, Prior, point, posterior
 from plait.inference.initialisation import MIN_POSTERIOR_MEAN
 from plait.inference.nonzeros import Nonzeros
@@ -102,8 +103,8 @@ def solve(
     """Rows of all new entities of a member, after some iterations from the prior."""
     state = fit.state
     pieces = pieces_of(fit, growth, what)
-    priors = {piece: prior_of(state, piece) for piece in pieces if piece.factor in state.priors}
     layouts = {piece: layout_of(fit, growth, piece, blocks) for piece in pieces}
+    priors = {piece: prior_of(state, piece, layouts[piece]) for piece in pieces if piece.factor in state.priors}
     factors = {p.name: _start(state, p, layouts[p], priors.get(p), cast(Method, fit.method)) for p in pieces}
     parts = [_part(fit, growth, block, number, factors) for number, block in enumerate(blocks)]
     free = tuple(piece.name for piece in pieces)
@@ -185,14 +186,21 @@ def _linked(
     return distinct(np.concatenate(found), sizes)
 
 
-def prior_of(state: State, piece: RowPiece) -> Prior:
-    """Prior of a piece: that of its factor, averaged along axes with new rows."""
+def prior_of(state: State, piece: RowPiece, own: Layout) -> Prior:
+    """Prior of a piece: that of its factor, averaged along axes with new rows; of new periods their forecast."""
     prior, layout = state.priors[piece.factor], state.factors[piece.factor].layout
     if layout.pairs is not None:
         return prior
     new = tuple(axis for axis, is_new in enumerate(piece.pattern) if is_new)
-    A, B = (_averaged(array, new) for array in (prior.concentration, prior.mean))
-    return Prior(A, B)
+    chain = prior.chain
+    if chain is None or chain.axis not in new:
+        A, B = (_averaged(array, new) for array in (prior.concentration, prior.mean))
+        return Prior(A, B, chain)
+    kept = state.factors[piece.factor]
+    parameters = [array for array in kept.parameters if array is not None]
+    A, B = next_periods(layout, prior, parameters, own.sizes[chain.axis])
+    others = tuple(axis for axis in new if axis != chain.axis)
+    return Prior(_averaged(A if len(parameters) > 1 else np.maximum(A, 1.0), others), _averaged(B, others))
 
 
 def _averaged(array: Array, axes: tuple[int, ...]) -> Array:

@@ -31,6 +31,7 @@ from plait.incremental.new_cells import NewCells, blocks_of
 from plait.incremental.new_links import OldCounts, choose_known, learn_rows
 from plait.incremental.new_rows import Extension, read, rule_of
 from plait.incremental.solve_rows import naming, solve
+from plait.inference.chains import given_neighbours
 from plait.inference.expected_counts import ExpectedCounts
 from plait.inference.outofcore_links import nonzeros_of
 from plait.inference.problem import Method, Problem
@@ -198,7 +199,15 @@ def old_counts(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> d
     for name in state.divergences:
         kept = state.factors[name]
         layout = kept.layout
-        if fit.method == "vb":
+        prior = state.priors.get(name)
+        if prior is not None and prior.chain:
+            mean = kept.factor().mean
+            A, rate = given_neighbours(layout, prior, mean, "vb" if fit.method == "vb" else "map")
+            if fit.method == "vb":
+                N = np.asarray(kept.concentration, np.float64) - A
+            else:
+                N = np.asarray(kept.mean, np.float64) * (points[name] + rate) - (A - 1.0)
+        elif fit.method == "vb":
             assert kept.concentration is not None
             N = np.asarray(kept.concentration, np.float64) - layout.spread(state.priors[name].concentration)
         else:

@@ -152,10 +152,12 @@ def _has_ended(outcome: Outcome) -> bool:
 
 
 def _is_comparable(problem: Problem) -> bool:
-    """Whether the model has latent indices, none of them in a given factor, and enough data.
+    """Whether the model has latent indices, none of them in a given factor, no chains, and enough data.
 
     Only products of different factors are compared: elsewhere the counts are not those of the links.
     """
+    if any(prior.chain for prior in problem.priors.values()):
+        return False
     if any(len(r.terms) > 1 or max(r.terms[0].uses.values(), default=1) > 1 for r in problem.relations):
         return False
     given = [factor for name, factor in problem.factors.items() if name not in problem.free]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from plait._typing import Array
 from plait.codegen.layout import Layout
 from plait.executors import Executor
+from plait.inference.chains import adapt_chain
 from plait.inference.gamma import FactorState, Prior, RowSumKind, latent, sum_over_rows
 from plait.inference.problem import Problem
 from plait.jit import exact_kernel, log_minus_digamma
@@ -43,7 +44,9 @@ def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]], *, hold: bo
     for name, tie in ties.items():
         factor = problem.factors[name]
         groups = tied_indices(tie, factor.layout)
-        if groups is None:
+        if problem.priors[name].chain:
+            problem.priors[name] = adapt_chain(factor, problem.priors[name], groups or (), problem.exposed[name])
+        elif groups is None:
             few = problem.links(name) < MIN_ROW_LINKS
             problem.priors[name] = _rank_one(factor, problem.priors[name], problem.exposed[name], few, hold=hold)
         else:

@@ -19,6 +19,7 @@ from plait.data.sparse.csf import CSFCache
 from plait.data.sparse.sorting import sort_cells
 from plait.errors import DataError, TableLocation
 from plait.executors import Executor
+from plait.inference.chains import blend
 from plait.inference.gamma import FactorState, become_posterior, posterior
 from plait.inference.outofcore_links import nonzeros_of
 from plait.inference.problem import Method, Problem
@@ -53,6 +54,8 @@ def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
     """VB problem with posteriors around the points of an EM warm-up, in place of the points."""
     for name in problem.free:
         factor = problem.factors[name]
+        if problem.priors[name].chain:
+            blend(factor.layout, problem.priors[name], factor.mean)
         become_posterior(factor, *parameters_around(factor.layout, factor.mean, dtype))
     return Problem(
         "vb",

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from plait._typing import Array
 from plait.data.sparse.csf import CSFCache
 from plait.executors import Executor
+from plait.inference.chains import chain_objective, update_chain
 from plait.inference.expected_counts import ExpectedCounts
-from plait.inference.gamma import FactorState, Prior, add_up, prior_terms, rescale
+from plait.inference.gamma import NO_PRIOR, FactorState, Prior, add_up, prior_terms, rescale
 from plait.inference.relation_sums import RelationData, RelationSums
 from plait.inference.state import FactorSnapshot, MomentumState, Record, State
 from plait.inference.updates import (
@@ -93,6 +94,8 @@ class Problem:
     def _divergence(self, name: str) -> float:
         if self.method == "em":
             return 0.0
+        if self.priors[name].chain:
+            return chain_objective(self.factors[name], self.priors[name], self.method)
         A, B = self.spread(name)
         return (divergence if self.method == "vb" else log_density)(self.factors[name], A, B)
 
@@ -121,6 +124,9 @@ class Problem:
         self._ahead.clear()
         if self.method == "em":
             place_em(factor, self.executor)
+        elif self.priors[name].chain:
+            (place_vb if self.method == "vb" else place_map)(factor, *NO_PRIOR, self.executor)
+            self.divergences[name] = chain_objective(factor, self.priors[name], self.method)
         else:
             place = place_vb if self.method == "vb" else place_map
             self.divergences[name] = place(factor, *self.spread(name), self.executor)
@@ -198,6 +204,8 @@ class Problem:
         if self.method == "em":
             update_em(factor, evidence, self.executor)
             return 0.0
+        if self.priors[name].chain:
+            return update_chain(factor, evidence, self.priors[name], self.method, self.executor)
         update = update_vb if self.method == "vb" else update_map
         return update(factor, evidence, prior_terms(*self.spread(name), self.executor), self.executor)
 

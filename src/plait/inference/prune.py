@@ -108,7 +108,7 @@ def _cut(factor: FactorState, axes: Sequence[int], gone: NDArray[np.integer]) ->
 
 
 def _cut_prior(prior: Prior, axes: Sequence[int], gone: NDArray[np.integer]) -> Prior:
-    return Prior(_without(prior.concentration, axes, gone), _without(prior.mean, axes, gone))
+    return Prior(_without(prior.concentration, axes, gone), _without(prior.mean, axes, gone), prior.chain)
 
 
 def _without(array: Array, axes: Sequence[int], gone: NDArray[np.integer]) -> Array:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # Tables of data and predictions have columns of these names.
 RESERVED = frozenset({"value", "mean", "sd", "probability", "lower", "upper", "rate", "weight"})
 
+ORDERED = "ordered"  # in a declaration, unless an index has this name
+
 ONE_SHAPE = "A factor has the same indices in the whole model"
 
 
@@ -156,7 +158,8 @@ class Model:
     text : str
         One equation per line (or separated by ``;``), each
         ``relation[index, …] = Factor[index, …] Factor[…] + …``. A line ``index: other``
-        declares that two indices have the same entities. ``#`` starts a comment.
+        declares that two indices have the same entities, ``index: ordered`` that the
+        entities of an index have an order. ``#`` starts a comment.
 
     Attributes
     ----------
@@ -168,6 +171,8 @@ class Model:
         Names of all indices, of those of relations, and of those that are summed out.
     axes : tuple of str
         Axes of the visible indices. Indices with the same entities share an axis.
+    ordered : tuple of str
+        Axes whose entities have an order, such as months.
     ranks : tuple of str
         Latent indices whose size can be chosen.
     R : numpy.ndarray
@@ -189,6 +194,7 @@ class Model:
       twice in a term with two indices of one axis.
     - If exchanging two indices does not change an equation, the relation is undirected and
       a pair is one cell: ``friends[a, b] = U[a, r] U[b, r]; b: a``.
+    - Factors with an index of an ordered axis change slowly along it: see `GammaChain`.
     - Two models are equal if their equations and axes are.
 
     Guide: <https://tensorplait.github.io/tensorplait/models.html>.
@@ -205,17 +211,19 @@ class Model:
     equations: tuple[Equation, ...]
     # (index, its axis) for each index that is declared to be another one, in order of first use.
     _declared: tuple[tuple[str, str], ...]
+    ordered: tuple[str, ...]
 
     def __init__(self, text: str):
         if not isinstance(text, str):
             hint = 'Example: Model("X[i, j] = A[i, r] B[j, r]").'
             raise ModelError(f"`model` must be a string, got {type(text).__name__}.", hint=hint)
         statements = parse(text)
-        axes = _check(statements)
+        axes, ordered = _check(statements)
         equations = tuple(_equation(statement) for statement in statements if isinstance(statement, EquationStatement))
         # The class is frozen for everyone else.
         object.__setattr__(self, "equations", equations)
         object.__setattr__(self, "_declared", tuple((i, axes[i]) for i in self.visible if axes.get(i, i) != i))
+        object.__setattr__(self, "ordered", tuple(axis for axis in self.axes if axis in ordered))
 
     @cached_property
     def relations(self) -> tuple[str, ...]:
@@ -392,7 +400,19 @@ class Model:
         return bind_all(self, data, entities=entities)
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.equations), *(f"{index}: {axis}" for index, axis in self._declared)])
+        return "\n".join([*map(str, self.equations), *self._declarations])
+
+    @property
+    def _declarations(self) -> list[str]:
+        """Declarations as text, one per line."""
+        return [
+            *(f"{index}: {axis}" for index, axis in self._declared),
+            *(f"{axis}: {ORDERED}" for axis in self.ordered),
+        ]
+
+    def _ordered_places(self, name: str) -> tuple[int, ...]:
+        """Places of ordered axes among the visible indices of a factor."""
+        return tuple(n for n, index in enumerate(self.factor(name).visible) if self.axis(index) in self.ordered)
 
     def _repr_html_(self) -> str:
         from plait.rendering.html import render
@@ -453,8 +473,8 @@ def _ties(equations: Iterable[Equation]) -> Iterator[tuple[str, str]]:
 # to hear of them, since one slip often breaks several rules.
 
 
-def _check(statements: Sequence[Statement]) -> dict[str, str]:
-    """Refuse statements that make no sense together; gives the axis of every declared index."""
+def _check(statements: Sequence[Statement]) -> tuple[dict[str, str], set[str]]:
+    """Refuse statements that make no sense together; gives the axis of every declared index, and ordered axes."""
     equations = [statement for statement in statements if isinstance(statement, EquationStatement)]
     declarations = [statement for statement in statements if isinstance(statement, Declaration)]
     if not equations:
@@ -467,9 +487,12 @@ def _check(statements: Sequence[Statement]) -> dict[str, str]:
     for equation in equations:
         _check_equation(equation)
     visible = _check_roles(equations)
-    axes = _check_declarations(declarations, visible)
+    orders = [] if ORDERED in visible else [one for one in declarations if one.other.text == ORDERED]
+    axes = _check_declarations([one for one in declarations if one not in orders], visible)
     _check_shapes(equations, axes, visible)
-    return axes
+    for one in orders:
+        _check_axis(one.axis, visible)
+    return axes, {axes.get(one.axis.text, one.axis.text) for one in orders}
 
 
 def _brackets(equation: EquationStatement) -> tuple[Bracket, ...]:
@@ -618,7 +641,7 @@ def _check_axis(token: Token, visible: Mapping[str, bool]) -> None:
         hint = f"{suggestion(token.text, visible, quote=False)}A declaration contains two indices of relations."
         raise mistake(f"{token.text} is not an index of any equation.", token.span, hint)
     if not visible[token.text]:
-        hint = "Only indices of relations can share entities. Remove the declaration."
+        hint = "Only indices of relations have entities. Remove the declaration."
         raise mistake(f"{token.text} is a latent index.", token.span, hint)
 
 

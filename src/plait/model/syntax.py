@@ -8,7 +8,7 @@
     sum         = product { "+" product }
     product     = part { ["*"] part }
     part        = bracket | "(" sum ")"                V[i, j] (A[i, r] B[j, r] + c[])
-    declaration = name ":" name                        friend: user
+    declaration = name ":" name                        friend: user   month: ordered
     bracket     = name "[" [ name { "," name } ] "]"   A[i, r]   b[i]   c[]
 
 Parentheses are multiplied out: a sum is the list of its products. A name satisfies ``str.isidentifier``. `model` checks
@@ -36,7 +36,10 @@ BRACKET = "Write indices in brackets, separated by commas: A[i, r]."
 STRAY = {
     "=": ("the equation has a second =.", "Write one equation per line."),
     ",": ("unexpected comma outside brackets.", "Write factors next to each other: A[i, r] B[j, r]."),
-    ":": ("unexpected : in an equation.", "Write a declaration, axis: other_axis, on a separate line."),
+    ":": (
+        "unexpected : in an equation.",
+        "Write a declaration, axis: other_axis or axis: ordered, on a separate line.",
+    ),
     "[": ("a name is missing before this bracket.", BRACKET),
     "]": ("this closing bracket has no opening bracket.", BRACKET),
     ")": (
@@ -132,7 +135,7 @@ class EquationStatement:
 
 @dataclass(frozen=True)
 class Declaration:
-    """``axis: other``."""
+    """``axis: other`` or ``axis: ordered``."""
 
     axis: Token
     other: Token
@@ -268,7 +271,11 @@ class _Reader:
         other = self.take()
         if other is None:
             what = f"the declaration of {axis.text} is incomplete."
-            raise mistake(what, axis.span.through(colon.span), "A declaration has two indices: axis: other_axis.")
+            raise mistake(
+                what,
+                axis.span.through(colon.span),
+                "A declaration has two indices, axis: other_axis, or is axis: ordered.",
+            )
         if self.next.text:
             what = f"unexpected text after the declaration of {axis.text}."
             raise mistake(what, self.next.span, "Write one declaration per line, with two indices: axis: other_axis.")

@@ -119,7 +119,7 @@ def _with_terms(data: Data, given: Options, terms: Mapping[str, Sequence[LinkEvi
             line += f" + {scale}[{_scale_index(data, equation)}] {name}[{indices}]"
             fixed[name] = evidence
         lines.append(line)
-    declared = [f"{index}: {axis}" for index, axis in data.model._declared]
+    declared = data.model._declarations
     model = Model("\n".join([*lines, *declared]))
     return replace(data, model=model), replace(given, fixed=fixed or None, entities=None)
 

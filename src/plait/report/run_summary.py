@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from plait.inference.gamma import GammaChain
 from plait.rendering.document import Code, Document, Facts, Table
 from plait.rendering.formatting import significant, write_bytes, write_shape
 from plait.result import Fit
@@ -150,8 +151,11 @@ def _prior(fit: "Fit", name: str) -> list[str]:
     """Concentration and mean of a factor's prior: one number each, or the range; empty for a given factor."""
     if name not in fit.prior:
         return ["—", "—"]
-    prior = fit.prior[name]
-    words = []
+    prior, words = fit.prior[name], []
+    if isinstance(prior, GammaChain):
+        assert prior.start is not None
+        first = [float(np.asarray(array).mean()) for array in (prior.start.concentration, prior.start.mean)]
+        return [f"chain of {prior.concentration:.3g}, first {first[0]:.3g}", f"first {first[1]:.3g}"]
     for array in (np.asarray(prior.concentration), np.asarray(prior.mean)):
         least, most = float(array.min()), float(array.max())
         words.append(f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}")

@@ -25,8 +25,9 @@ from plait.data.sparse.keys import columns_of
 from plait.data.sparse.parallel import CHUNK_ROWS
 from plait.data.titles import Titles
 from plait.errors import UnknownNameError
+from plait.inference.chains import concentrations
 from plait.inference.empirical_bayes import normalise_scale
-from plait.inference.gamma import Gamma, Prior
+from plait.inference.gamma import Gamma, GammaChain, Prior
 from plait.inference.initialisation import around
 from plait.inference.loop import ADAPT_AFTER
 from plait.inference.state import FactorSnapshot, Reason, Record, State, Stop
@@ -210,9 +211,19 @@ class Factors(Mapping[str, Posterior]):
         return repr(dict(self))
 
 
-def prior_of(layout: Layout, prior: Prior, log_scale: float) -> Gamma:
+def prior_of(layout: Layout, prior: Prior, log_scale: float) -> Gamma | GammaChain:
     """Public prior of a factor, in normal scale."""
-    return Gamma(_as_written(layout, prior.concentration), _as_written(layout, prior.mean) * np.exp(log_scale))
+    own = Gamma(_as_written(layout, prior.concentration), _as_written(layout, prior.mean) * np.exp(log_scale))
+    return GammaChain(prior.chain.concentration, own) if prior.chain else own
+
+
+def prior_concentration(fit: "Fitted", name: str) -> Array:
+    """A of a factor's prior, which broadcasts to the factor as written; of a chain given its neighbours."""
+    prior = fit.prior[name]
+    if isinstance(prior, Gamma):
+        return np.asarray(prior.concentration, np.float64)
+    layout = fit.state.factors[name].layout
+    return _as_written(layout, concentrations(layout, fit.state.priors[name]))
 
 
 def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int) -> dict[str, float]:
@@ -250,7 +261,7 @@ class Fitted:
     method: str
     rank: dict[str, int]
     factors: Factors
-    prior: dict[str, Gamma]
+    prior: dict[str, Gamma | GammaChain]
     entities: Mapping[str, Labels]
     objective: float
     history: list[Record]

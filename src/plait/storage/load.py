@@ -28,7 +28,7 @@ from plait.data.sparse.keys import coordinate_type
 from plait.data.titles import Titles
 from plait.errors import FileLocation, ParameterError, StorageError
 from plait.forked import refuse_in_fork
-from plait.inference.gamma import Prior
+from plait.inference.gamma import Chain, Prior
 from plait.inference.state import FactorSnapshot, MomentumState, Record, State, Stop
 from plait.likelihood import OWN, Likelihood, as_likelihood
 from plait.model import Model
@@ -317,7 +317,8 @@ def _state(
             packed = {kind: _packed(layout, kind, inside) for kind, inside in parts.items()}
             factors[name] = FactorSnapshot(layout, **packed)
         if f"{name}/prior/mean" in arrays:
-            priors[name] = Prior(arrays[f"{name}/prior/concentration"], arrays[f"{name}/prior/mean"])
+            chain = _read_chain(model, name, arrays[f"{name}/prior/chain"]) if f"{name}/prior/chain" in arrays else None
+            priors[name] = Prior(arrays[f"{name}/prior/concentration"], arrays[f"{name}/prior/mean"], chain)
         if f"{name}/exposed" in arrays:
             exposed[name] = arrays[f"{name}/exposed"]
     loop = course["loop"]
@@ -364,6 +365,15 @@ def _check_state(model: Model, likelihoods: Mapping[str, Likelihood], state: Sta
         impossible = likelihood.name in OWN and any(number < 0 for number in learnt.values())
         if impossible or not all(0 < moment < math.inf for moment in likelihood.bursts(learnt)):
             raise ValueError(f"{name} has unexpected likelihood parameters: {learnt}")
+
+
+def _read_chain(model: Model, name: str, stored: NDArray[np.float64]) -> Chain:
+    """Chain of a prior; its axis is the ordered one of the factor."""
+    places = model._ordered_places(name)
+    check_numbers(f"{name}/prior/chain", stored, (2,))
+    if len(places) != 1 or not stored[0] > 1 or stored[1] not in (0, 1):
+        raise ValueError(f"{name} has an unexpected chain: {stored.tolist()}")
+    return Chain(places[0], float(stored[0]), bool(stored[1]))
 
 
 def _momentum(factors: Mapping[str, FactorSnapshot], arrays: Arrays, loop: Mapping[str, Any]) -> MomentumState:

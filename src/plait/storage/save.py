@@ -186,6 +186,8 @@ def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
             arrays[f"{name}/pairs"] = cast(Pairs, kept.layout.pairs).coords
     for name, prior in state.priors.items():
         arrays |= {f"{name}/prior/concentration": prior.concentration, f"{name}/prior/mean": prior.mean}
+        if prior.chain:
+            arrays[f"{name}/prior/chain"] = np.array([prior.chain.concentration, prior.chain.adapts], np.float64)
     for name, before in state.momentum.before.items():
         layout = state.factors[name].layout
         arrays |= {f"{name}/before/{n}": layout.unpack(stored) for n, stored in enumerate(before)}

@@ -26,7 +26,7 @@ from plait.analysis.predict.lookup import row_named
 from plait.model import Equation
 from plait.model.model import Occurrence
 from plait.model.network import CELLS, RowBlock, log_contract
-from plait.storage.fitted import Fitted, Posterior
+from plait.storage.fitted import Fitted, Posterior, prior_concentration
 
 if TYPE_CHECKING:
     import polars as pl
@@ -141,7 +141,7 @@ class Holding:
     @property
     def _prior(self) -> Array:
         """A of every entry, in the factor's shape."""
-        A, pairs = np.asarray(self.fit.prior[self.factor].concentration, np.float64), self.posterior.pairs
+        A, pairs = prior_concentration(self.fit, self.factor), self.posterior.pairs
         return np.broadcast_to(A if pairs is None else pairs.for_rows(A), self.posterior.mean.shape)
 
     def popularity(self) -> Array:

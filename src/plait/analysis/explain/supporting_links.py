@@ -30,7 +30,7 @@ from plait.analysis.explain.component_terms import (
 from plait.model import Equation
 from plait.model.model import Occurrence
 from plait.model.network import CELLS, contract, log_contract
-from plait.storage.fitted import Fitted
+from plait.storage.fitted import Fitted, prior_concentration
 
 Key = tuple[str, tuple[int, ...]]
 
@@ -92,7 +92,8 @@ def used_rows(fit: Fitted, equation: Equation, cell: Rows) -> list[Row]:
 def _gamma(fit: Fitted, use: Occurrence, equation: Equation, cell: Rows) -> tuple[Array, Array]:
     """C of a row (∞ for points), and its part from the prior: A, under MAP A − 1, under EM 0."""
     posterior, prior = fit.factors[use.factor], fit.prior.get(use.factor)
-    A = np.zeros(()) if prior is None else np.asarray(prior.concentration) - (1.0 if fit.method == "map" else 0.0)
+    excess = 1.0 if fit.method == "map" else 0.0
+    A = np.zeros(()) if prior is None else prior_concentration(fit, use.factor) - excess
     if posterior.pairs is not None:
         A = posterior.pairs.for_rows(A)
     whole = (posterior.concentration, np.broadcast_to(A, posterior.mean.shape))

@@ -14,6 +14,7 @@ from plait.data.encoding.names import declaring
 from plait.data.observation.pairs import Pairs
 from plait.data.observation.weights import Weights
 from plait.errors import DataError, ParameterError, TableLocation
+from plait.inference.gamma import GammaChain
 from plait.model import network
 from plait.model.model import Occurrence
 from plait.model.network import CELLS, RowBlock
@@ -340,7 +341,13 @@ def _prior(fit: Fitted, name: str, order: Sequence[int]) -> tuple[Array, Array]:
             f'`handle_unknown="prior"`: the fit was made {why}.',
             hint=f"{hint}, or remove the cells with unknown names.",
         )
-    A, B = np.asarray(fit.prior[name].concentration), np.asarray(fit.prior[name].mean)
+    prior = fit.prior[name]
+    if isinstance(prior, GammaChain):
+        raise ParameterError(
+            f'`handle_unknown="prior"`: factor {name} has a chain along an ordered axis.',
+            hint="Use `fit.forecast` for the next periods, or remove the cells with unknown names.",
+        )
+    A, B = np.asarray(prior.concentration), np.asarray(prior.mean)
     full = [np.reshape(array, (1,) * (len(order) - array.ndim) + array.shape).transpose(order) for array in (A, B)]
     return full[1], full[1] / full[0]
 

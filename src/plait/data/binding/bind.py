@@ -159,7 +159,10 @@ def labels_of(
                 where.append(Seen(TableLocation(name, source.columns[index]), source.labels[index]))
                 if index in source.entities:
                     where.append(Seen(TableLocation(name, part="nodes"), source.entities[index]))
-    names = {axis: build(axis, mentions[axis], declared.get(axis), (kept or {}).get(axis)) for axis in model.axes}
+    names = {
+        axis: build(axis, mentions[axis], declared.get(axis), (kept or {}).get(axis), ordered=axis in model.ordered)
+        for axis in model.axes
+    }
     return {**names, **{index: names[model.axis(index)] for index in model.visible}}
 
 

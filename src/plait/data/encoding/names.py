@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray, Rows
 from plait.data.encoding.columns import kind, label_series, widened
+from plait.data.encoding.periods import in_periods
 from plait.data.sparse.parallel import MIN_THREADED_ROWS, by_pieces
 from plait.errors import DataError, Named, TableLocation, quoted
 from plait.forked import refuse_in_fork
@@ -213,12 +214,19 @@ class Tallied:
     size: int
 
 
-def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None, kept: Labels | None = None) -> Labels:
+def build(
+    axis: str,
+    sources: Sequence[Seen | Tallied],
+    declared: Any = None,
+    kept: Labels | None = None,
+    *,
+    ordered: bool = False,
+) -> Labels:
     """Labels of an axis from all its sources; declared names in the user's order. `kept`: names that are numbered
-    already and come first.
+    already and come first. `ordered`: whether rows are periods (`plait.data.encoding.periods`).
     """
     if kept is not None:
-        return _beside(kept, sources, declared)
+        return _in_kept_order(kept, _beside(kept, sources, declared)) if ordered else _beside(kept, sources, declared)
     columns = [source for source in sources if isinstance(source, Seen)]
     arrays = [source for source in sources if isinstance(source, Tallied)]
     if arrays:
@@ -227,11 +235,24 @@ def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None, ke
             _check_inside(labels, column, arrays[0], declared is not None)
     else:
         labels = _from_columns(axis, columns, declared)
+        if ordered and len(labels) and not (declared is not None and len(declared) == len(labels)):
+            labels = Labels(axis, in_periods(axis, labels.names))
     if len(labels) == 0:
         places = ", ".join(f"{source.where}" for source in sources)
         raise DataError(
             f"axis {axis} has no entities: there are no rows in {places}.",
             hint=f"Give at least one row, or declare the entities with {declaring(axis)}.",
+        )
+    return labels
+
+
+def _in_kept_order(kept: Labels, labels: Labels) -> Labels:
+    """Refuse new names of an ordered axis that are not the periods after those that are numbered already."""
+    if len(labels) > len(kept) and not in_periods(labels.axis, labels.names).equals(labels.names):
+        raise DataError(
+            f"the packed relation lacks some of the periods of axis {labels.axis}.",
+            location=TableLocation(f"entities of {labels.axis}"),
+            hint=f"Pack again, with all periods in {declaring(labels.axis)}.",
         )
     return labels
 
