@@ -273,3 +273,16 @@ def test_saved_fits_keep_their_calibration_bitwise(held_out, tmp_path):
     assert loaded.predict("X", cells).equals(calibrated.predict("X", cells))
     fit.save(tmp_path / "run", replace=True)
     assert plait.load(tmp_path / "run").calibration == {}
+
+
+def test_new_data_keep_the_calibration(held_out):
+    fit, test = held_out["poisson"]
+    calibrated = with_curve(fit)
+    old = test.filter(pl.col("value") > 0)[:1]
+    new = pl.DataFrame({"i": [99], "j": old["j"], "k": old["k"], "value": [2.0]})
+    for learn, rows in ((plait.Fit.update, old), (plait.Fit.fold_in, new)):
+        raw, found = learn(fit, {"X": rows}, iterations=1), learn(calibrated, {"X": rows}, iterations=1)
+        assert found.calibration == {"X": CURVE}
+        cells = rows.drop("value")
+        p = raw.predict("X", cells)["probability"].to_numpy()
+        np.testing.assert_allclose(found.predict("X", cells)["probability"], 1 - np.exp(-CURVE.apply(-np.log1p(-p))))
