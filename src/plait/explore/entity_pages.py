@@ -136,11 +136,11 @@ def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, 
     others = [place for place, other in enumerate(indices) if other != index] or [0]
     rows = predicted_rows(site, relation, found, [])
     counted = not site.fit.likelihood[relation].binary  # else the mean is the probability
-    lines = [
-        [*(line[place] for place in others), chance(site.fit, relation, own), _why(site, relation, own, line[-1]) if n < EXPLAINED else line[-1],
-         *([own["mean"]] if counted else [])]
-        for n, (line, own) in enumerate(zip(rows, found.to_dicts()))
-    ]  # fmt: skip
+    lines = []
+    for n, (line, own) in enumerate(zip(rows, found.to_dicts())):
+        reason = _why(site, relation, own, line[-1]) if n < EXPLAINED else line[-1]
+        mean = [own["mean"]] if counted else []
+        lines.append([*(line[place] for place in others), chance(site.fit, relation, own), reason, *mean])
     columns = [*(indices[place] for place in others), "probability", "because of", *(["mean"] if counted else [])]
     note = "" if rows else "no new links"
     table = Table(columns, lines, _as(site, relation, index), note, len(others) + 2)
