@@ -113,6 +113,7 @@ SILENT = {
     "a given factor of a sum": model("X[i, j] = A[i, r] B[j, r] + w[] V[i, j]", fixed={"V": V}),
     "a given factor without rank": model("X[i, j] = a[i] V[i, j]", fixed={"V": V}),
     "a memory": model("X[i, j] = M[i, j] + A[i, r] B[j, r]"),
+    "a gate of pairs that repeat": model("X[i, j, k] = M[i, j] A[i, r] B[j, r] C[k, r]"),
     "a memory under an exposure": model("X[i, j] = E[i] M[i, j] + A[i, r] B[j, r]", fixed={"E": np.ones(8)}),
     "a latent index of its own": model("X[i, j] = M[i, j, z] A[i, r] B[j, r] w[z]"),
     "vectors": model("X[i, j] = a[i] b[j]"),

@@ -34,6 +34,7 @@ TABLES = (
     "predict",
     "pruning",
     "ranks",
+    "repeats",
     "starts",
     "sums",
     "top",

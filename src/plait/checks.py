@@ -418,16 +418,17 @@ def check_model(model: Model, given: Collection[str]) -> Iterator[PlaitWarning]:
 
 
 def _missing_exposures(model: Model, given: Collection[str]) -> Iterator[PlaitWarning]:
-    """Factors over pairs that multiply unknown ones, like V in ``V[user, place] U[user, r] P[place, r]``.
+    """Factors over all indices of a relation that multiply unknown ones, like V in ``V[i, j] U[i, r] P[j, r]``.
 
-    In a term of its own such a factor has a row per pair; with a latent index it is hardly an exposure.
+    In a term of its own such a factor has a row per pair; with a latent index it is hardly an exposure. Where the
+    relation has further indices, pairs repeat and can be learnt.
     """
     seen: set[str] = set()
     for equation in model.equations:
         for term in equation.terms:
             free = [occurrence for occurrence in term.occurrences if occurrence.factor not in given]
             for one in free if len({occurrence.factor for occurrence in free}) > 1 else ():
-                if len(one.indices) > 1 and not _latent(equation, one) and one.factor not in seen:
+                if len(one.indices) > 1 and set(one.indices) == set(equation.indices) and one.factor not in seen:
                     seen.add(one.factor)
                     yield _free_pairs(equation, one)
 

@@ -34,6 +34,14 @@ def test_check_fit_info_and_explain_show_evidence(scratch):
     assert "paths of likes" in scratch.stdout("fit likes.toml -o other --evidence paths")
 
 
+def test_check_estimates_the_cost_of_evidence(scratch):
+    write_likes(scratch)
+    cost = scratch.json("check likes.toml --no-time --json")["evidence"]["neighbours"]
+    assert 100 < cost["cells"] <= 900
+    assert 0 < cost["seconds"] < 600
+    assert f"{cost['cells']:,} cells, computed in" in scratch.plait("check likes.toml --no-time").stdout
+
+
 def test_wrong_evidence_is_refused_with_a_suggestion(scratch):
     write_likes(scratch)
     result = scratch.plait("fit likes.toml -o band --evidence neighbors")

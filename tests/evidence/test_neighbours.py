@@ -222,3 +222,20 @@ def test_a_report_reproduces_the_model_as_it_was_given():
     text = fitting(ReportData(fit))
     assert f'"""\n{MODEL}\n"""' in text
     assert "evidence='neighbours'" in text
+
+
+def test_evidence_is_refused_for_packed_data(tmp_path):
+    likes = groups_of_friends()
+    packed = plait.pack(MODEL, {"likes": likes}, tmp_path / "blocks")
+    with pytest.raises(ParameterError, match="in memory"):
+        plait.fit(MODEL, packed, evidence="neighbours", **QUICK)
+
+
+@pytest.mark.parametrize("options", [{"weight": 0.5}, {"missing": pl.DataFrame({"film": ["f00", "f01"]})}])
+def test_evidence_works_with_weights_missing_cells_and_coupled_relations(options):
+    likes = groups_of_friends()
+    data = {"likes": plait.Relation(likes, **options), "tags": likes.rename({"user": "tag"})}
+    fit = plait.fit(f"{MODEL}\ntags[tag, film] = T[tag, r] F[film, r]", data, evidence={"likes": "neighbours"}, **QUICK)
+    assert "neighbours" in str(fit.model.equation("likes"))
+    assert "neighbours" not in str(fit.model.equation("tags"))
+    assert fit.factors["w_neighbours"].mean > 0.1

@@ -179,3 +179,27 @@ def test_a_fit_starts_from_one_whose_pairs_it_shares():
     assert len(pairs) == 3
     np.testing.assert_allclose(other.factors["M"].mean[3:], old.mean[len(old.pairs) :], rtol=1e-9)
     np.testing.assert_allclose(other.factors["M"].mean[:3], old.mean[old.pairs.find(list(pairs.coords.T))], rtol=1e-9)
+
+
+def habits():
+    """Counts of user × app × hour: a few apps of each user, in one of three daily rhythms; and links that occur."""
+    rng = np.random.default_rng(0)
+    habit, rhythm = (rng.random((90, 60)) < 0.05) * rng.gamma(1.0, 5.0, (90, 60)), rng.dirichlet([0.3] * 6, 3)
+    return rng.poisson(0.002 + habit[:, :, None] * rhythm[rng.integers(0, 3, (90, 60))])
+
+
+HABITS = "X[user, app, hour] = U[user, r] A[app, r] H[hour, r] + M[user, app, z] C[hour, z]"
+
+
+def test_the_default_prior_of_pairs_has_one_event_for_each_pair_that_occurs():
+    X = habits()
+    fit = plait.fit(HABITS, {"X": X}, rank={"r": 4, "z": 32}, seed=0, max_iter=5, adapt_prior=None)
+    n_pairs = np.count_nonzero(X.sum(axis=2))
+    np.testing.assert_allclose(fit.prior["M"].concentration, n_pairs / (90 * 60 * 32))
+    np.testing.assert_allclose(fit.prior["U"].concentration, 0.5)
+
+
+def test_a_term_of_pairs_is_not_crowded_out_by_pairs_that_never_occur():
+    fit = plait.fit(HABITS, {"X": habits()}, rank={"r": 4, "z": 32}, seed=0, max_iter=30)
+    share = fit.coupling().filter(pl.col("term") == "M C")["share"].sum()
+    assert share > 0.5

@@ -78,7 +78,7 @@ def check(
         if isinstance(trap.message, PlaitWarning):
             trap.message.relocate(found.locate)
     with working("measuring"):
-        cost = Cost.of(task, measure=measure)
+        cost = Cost.of(task, arguments.fixed, measure=measure)
         expected = forecast_on(dask, watched) if dask and watched else None
     doubts = warnings_about(data, traps)
     cluster = (cluster_words(expected), {"cluster": as_cluster(expected)}) if expected else ("", {})

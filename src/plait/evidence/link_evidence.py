@@ -5,6 +5,7 @@ the relation with the entities at all other places. `ridge` regresses every fact
 15). The evidence of a cell is the sum of its predictions over all unfoldings, where they are positive.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -192,6 +193,7 @@ class LinkEvidence(ComputedFactor):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_built", WeakKeyDictionary())
+        object.__setattr__(self, "_seconds", 0.0)
 
     def entries(self, data: Data) -> tuple[Rows, Array]:
         """Cells (n, order) and values (n,) of the evidence that the links of `data` give."""
@@ -200,11 +202,12 @@ class LinkEvidence(ComputedFactor):
         if relation.links not in built:
             axes = [data.entities[index].axis for index in relation.indices]
             check_relation(relation)
+            began = time.perf_counter()
             if self.kind == "paths":
                 found = path_sums(relation.cells, relation.shape, int(self.params["length"]), axes[0] == axes[-1])
             else:
                 found = neighbour_entries(relation, axes, self.params, self.max_rows)[:2]
-            built[relation.links] = found
+            self._keep(relation, found, time.perf_counter() - began)
         return built[relation.links]
 
     def weights(self, data: Data, indices: Sequence[str], name: str) -> Weights:
@@ -223,6 +226,14 @@ class LinkEvidence(ComputedFactor):
             )
         cells, values = self.entries(data)
         return Weights.from_table(indices, [data.sizes[i] for i in indices], own, cells, values)
+
+    def _keep(self, relation: BoundRelation, found: tuple[Rows, Array], seconds: float) -> None:
+        self._built[relation.links] = found  # type: ignore[attr-defined]
+        object.__setattr__(self, "_seconds", self._seconds + seconds)  # type: ignore[attr-defined]
+
+    def cost(self, data: Data) -> tuple[int, float]:
+        """The number of its entries, and the seconds that its computations took, with the choice of ridges."""
+        return len(self.entries(data)[1]), self._seconds  # type: ignore[attr-defined]
 
     def words(self) -> dict[str, Any]:
         """What a run keeps of it."""
@@ -329,9 +340,10 @@ def compute_neighbours(
 ) -> LinkEvidence:
     """Evidence with a ridge for each axis, chosen where it is not given."""
     check_relation(relation)
+    began = time.perf_counter()
     cells, values, used = neighbour_entries(relation, axes, ridges, max_rows)
     evidence = LinkEvidence(relation.name, "neighbours", used, max_rows)
-    evidence._built[relation.links] = (cells, values)  # type: ignore[attr-defined]
+    evidence._keep(relation, (cells, values), time.perf_counter() - began)
     return evidence
 
 

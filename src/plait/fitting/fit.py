@@ -70,8 +70,9 @@ def fit(
         Variational Bayes, maximum likelihood (EM) or posterior mode (MAP).
     prior : Gamma, dict of str to Gamma or GammaChain, or None, default None
         Prior of all factors, or one per factor. The default has concentration 0.5 (0.02
-        for factors with several latent indices) and mean 10. A factor with an index of an
-        ordered axis has a `GammaChain` unless the dict names a `Gamma` for it.
+        for factors with several latent indices, and the fraction of pairs that occur for
+        factors over pairs) and mean 10. A factor with an index of an ordered axis has a
+        `GammaChain` unless the dict names a `Gamma` for it.
     adapt_prior : str, tuple of str, dict or None, default "auto"
         Which entries of a factor share a prior that is adapted to the data (VB only):
         ``"factor"``, ``"component"``, ``"entity"``, ``"rank-one"``, a tuple of index

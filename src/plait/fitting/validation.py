@@ -1,5 +1,6 @@
 """Validation of the arguments of `plait.fit` against model and data, before anything is computed."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from os import PathLike
@@ -351,13 +352,13 @@ def priors(
                 hint='Remove `prior`, or use `method="map"`.',
             )
         return {}
-    chosen = _by_factor(model, prior, free)
+    chosen = _by_factor(model, prior, layouts, free)
     result = {}
     for name in free:
         own, chain = chosen[name], None
         if name in chains:
             whole = own if isinstance(own, GammaChain) else GammaChain(start=own)
-            own, chain = whole.start or _default(model, name), _chain(model, name, whole)
+            own, chain = whole.start or _default(model, layouts[name]), _chain(model, name, whole)
         assert isinstance(own, Gamma)
         A, B = (_inside_prior(layouts[name], word, getattr(own, word)) for word in ("concentration", "mean"))
         if chain and any(array.shape[chain.axis] > 1 for array in (A, B)):
@@ -385,9 +386,11 @@ def _chain(model: Model, name: str, prior: GammaChain) -> Chain:
     return Chain(axis, CHAIN_CONCENTRATION if isinstance(prior.concentration, str) else prior.concentration, auto)
 
 
-def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma | GammaChain]:
+def _by_factor(
+    model: Model, prior: Any, layouts: Mapping[str, Layout], free: Sequence[str]
+) -> dict[str, Gamma | GammaChain]:
     if prior is DEFAULT_PRIOR:
-        return {name: _default(model, name) for name in free}
+        return {name: _default(model, layouts[name]) for name in free}
     if isinstance(prior, Gamma):
         return dict.fromkeys(free, prior)
     if not isinstance(prior, Mapping):
@@ -405,12 +408,21 @@ def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma
                 expected="a plait.Gamma or a plait.GammaChain",
                 actual=value,
             )
-    return {name: prior[name] if name in prior else _default(model, name) for name in free}
+    return {name: prior[name] if name in prior else _default(model, layouts[name]) for name in free}
 
 
-def _default(model: Model, name: str) -> Gamma:
-    """Default prior of a factor; a core is sparse, as few pairs of components interact."""
-    return Gamma(CORE_CONCENTRATION, DEFAULT_PRIOR.mean) if len(model.factor(name).latent) > 1 else DEFAULT_PRIOR
+def _default(model: Model, layout: Layout) -> Gamma:
+    """Default prior of a factor; a core is sparse, as few pairs of components interact.
+
+    A factor over pairs is as sparse as its pairs: all entries together have one prior event for each pair that occurs
+    (docs/decisions/0037-repeated-pairs.md).
+    """
+    if layout.pairs is not None and len(layout.pairs):
+        n_entries = layout.pairs.weights.sum() * math.prod(layout.sizes[1:])
+        return Gamma(len(layout.pairs) / n_entries, DEFAULT_PRIOR.mean)
+    if len(model.factor(layout.name).latent) > 1:
+        return Gamma(CORE_CONCENTRATION, DEFAULT_PRIOR.mean)
+    return DEFAULT_PRIOR
 
 
 def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from plait.data.bound import Data
 from plait.data.sparse.sorting import is_uniform
+from plait.evidence.link_evidence import LinkEvidence
 from plait.executors.dask_cost import Watched
 from plait.fitting.prepare import PEAK_ARRAYS, Task, arrays_held
 from plait.inference.initialisation import begin_vb
@@ -18,7 +19,7 @@ from plait.inference.problem import Problem
 from plait.inference.steps import sweep_once
 from plait.machine import resident
 from plait.rendering.document import Block, Code, Document, Facts, Note, Table
-from plait.rendering.formatting import write_bytes, write_seconds
+from plait.rendering.formatting import plural, write_bytes, write_seconds
 from plait.report.data_summary import ValueSummary, alone, as_document, diagonals, relations_table
 from plait.report.run_summary import found_words, rank_words
 
@@ -36,10 +37,11 @@ class Cost:
     buffers: int
     peak: int | None
     seconds: float | None
+    evidence: Mapping[str, tuple[int, float]]  # cells and seconds of each computed factor
 
     @classmethod
-    def of(cls, task: "Task", *, measure: bool) -> "Cost":
-        """Sum up memory; measure the second sweep, since the first one compiles."""
+    def of(cls, task: "Task", fixed: Mapping[str, Any] | None, *, measure: bool) -> "Cost":
+        """Sum up memory; measure the second sweep, since the first one compiles. `fixed`: given factors."""
         problem, data = _warmed_up(task), task.data
         plans = [relation.plan for relation in problem.relations if relation.plan is not None]
         buffers = [plan.buffer_bytes(number) for plan in plans for number in range(len(plan.passes))]
@@ -50,7 +52,8 @@ class Cost:
         more = arrays_held(problem.method, task.loop.accelerate) - PEAK_ARRAYS
         again = more * _sizes(problem, problem.free)
         peak = _peak(work + again)
-        return cls(held, trees, PEAK_ARRAYS * factors + again, max(buffers, default=0), peak, seconds)
+        evidence = {name: one.cost(data) for name, one in (fixed or {}).items() if isinstance(one, LinkEvidence)}
+        return cls(held, trees, PEAK_ARRAYS * factors + again, max(buffers, default=0), peak, seconds, evidence)
 
     @property
     def total(self) -> int:
@@ -65,6 +68,7 @@ class Cost:
             },
             "peak_bytes": self.peak,
             "seconds_per_sweep": self.seconds,
+            "evidence": {name: {"cells": cells, "seconds": taken} for name, (cells, taken) in self.evidence.items()},
         }  # fmt: skip
 
 
@@ -170,6 +174,8 @@ def _lines(task: Task, cost: Cost) -> dict[str, str]:
     lines |= {"memory": f"about {write_bytes(cost.total)} while fitting: {listed}"}
     if cost.peak is not None:
         lines["peak"] = f"about {write_bytes(cost.peak)} of memory for `plait fit` in total"
+    for name, (cells, seconds) in cost.evidence.items():
+        lines[f"evidence {name}"] = f"{plural(cells, 'cell')}, computed in {write_seconds(seconds)}"
     if cost.seconds is not None:
         lines["time"] = _time(task, cost.seconds)
     return lines
