@@ -18,12 +18,14 @@ CLASSES = {
 }  # fmt: skip
 FUNCTIONS = {"compare", "evaluate", "fit", "grid_search", "load", "pack", "read", "scan", "train_test_split", "write"}
 ATTRIBUTES = {
-    "converged", "entities", "factors", "fingerprint", "history", "known", "likelihood", "likelihood_params", "members",
-    "method", "model", "objective", "plot", "prior", "rank", "seed", "settings", "stop", "titles",
+    "calibration", "converged", "entities", "factors", "fingerprint", "history", "known", "likelihood",
+    "likelihood_params", "members", "method", "model", "objective", "plot", "prior", "rank", "seed", "settings", "stop",
+    "titles",
 }  # fmt: skip
 METHODS = {
-    "components", "coupling", "explain", "fold_in", "name_components", "predict", "report", "responsibilities",
-    "sample", "save", "similar", "surprising", "title", "to_datatree", "to_xarray", "top", "update", "with_titles",
+    "calibrate", "components", "coupling", "explain", "fold_in", "name_components", "predict", "report",
+    "responsibilities", "sample", "save", "similar", "surprising", "title", "to_datatree", "to_xarray", "top",
+    "update", "with_titles",
 }  # fmt: skip
 OPTIONS = {
     "columns", "data", "duplicates", "hidden", "ignore_columns", "indices", "likelihood", "missing", "observed",

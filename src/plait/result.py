@@ -690,10 +690,11 @@ class Fit(Fitted):
         Five-fold cross-validation decides: if it does not prefer the regression by more than
         one standard error, b = 0 and β = 1, and probabilities stay as they are.
 
-        The order of probabilities does not change, so `top` remains exact. Under Bernoulli, ``mean``
-        is the calibrated probability, ``lower`` and ``upper`` transform like it, and ``sd`` does to
-        first order. Under other likelihoods, ``mean``, ``sd`` and ``rate`` do not change; ``lower``
-        and ``upper`` are quantiles with the calibrated P(x = 0) and the values above 0 of the fit.
+        The order of probabilities does not change, so `top` remains exact. Under Bernoulli,
+        ``mean`` is the calibrated probability, ``lower`` and ``upper`` transform like it, and
+        ``sd`` does to first order. Under other likelihoods, ``mean``, ``sd`` and ``rate`` do
+        not change; ``lower`` and ``upper`` are quantiles with the calibrated P(x = 0) and the
+        values above 0 of the fit.
 
         `fold_in` and `update` keep the calibration. Calibrating again replaces it.
 

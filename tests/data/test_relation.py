@@ -27,7 +27,7 @@ OPTIONS = {
     "observed a bool": ({"observed": True}, ["True"]),
     "unseen": ({"unseen": "zeor"}, ["'zeor'", "Did you mean 'zero'?"]),
     "likelihood": ({"likelihood": "gauss"}, ["'gauss'", "poisson, bernoulli, negbin, tweedie"]),
-    "duplicates": ({"duplicates": "add"}, ["'add'", "'sum'"]),
+    "duplicates": ({"duplicates": "summ"}, ["'summ'", "Did you mean 'sum'?"]),
     "negative weight": ({"weight": -1}, ["-1", "1e+75"]),
     "infinite weight": ({"weight": float("inf")}, ["inf"]),
     "indices a string": ({"indices": "user"}, ["('user',)"]),

@@ -72,7 +72,7 @@ def world(tmp_path):
 
 
 def test_report_leaves_the_old_page_or_none(disk, world):
-    place = disk(65536)
+    place = disk(32768)
     (place / "old.html").write_text("old")
     for arguments in ("new.html", "old.html --force"):
         result = world.plait(f"report run -o {place}/{arguments}")

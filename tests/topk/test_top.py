@@ -163,7 +163,7 @@ MISTAKES = {
     "k a fraction": ({"k": 2.5}, ParameterError, "got 2.5"),
     "k a truth": ({"k": True}, ParameterError, "got True"),
     "score": ({"score": "probabilty"}, ParameterError, "`score` must .*'probabilty'.\nDid you mean 'probability'"),
-    "score of predict": ({"score": "sd"}, ParameterError, "`score` must be one of 'mean', .* 'sd'.\n"),
+    "score of predict": ({"score": "sd"}, ParameterError, "`score` must be one of 'mean', .* 'sd'.$"),
     "index": ({"given": {"usr": "ann"}}, ParameterError, "`given`: 'usr' .*\nDid you mean 'user'"),
     "no dict": ({"given": "ann"}, ParameterError, "`given` must be a dict .* got str.\nGive"),
     "name": ({"given": {"place": "zo"}}, DataError, "index 'place': 'zo' .*\nDid you mean 'zoo'"),

@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import gammaln, psi, xlogy
 
 from plait._typing import Array
@@ -206,6 +205,8 @@ def _solve(gap: float) -> float:
         return MIN_CHAIN_CONCENTRATION
     if excess(high) >= 0.0:
         return MAX_CHAIN_CONCENTRATION
+    from scipy.optimize import brentq  # a third of a second to import, which answers do not need
+
     return math.exp(brentq(excess, low, high, xtol=1e-12))
 
 

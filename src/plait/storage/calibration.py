@@ -16,8 +16,8 @@ from plait._typing import Array
 class Calibration:
     """Recalibration of the probabilities of one relation.
 
-    ``fit.calibration["visits"]`` is one, after `Fit.calibrate`. With Λ = −log(1 − p), where p is
-    the probability of the fit, the calibrated probability is 1 − exp(−Λ') with
+    ``fit.calibration["visits"]`` is one, after `Fit.calibrate`. With Λ = −log(1 − p), where p
+    is the probability of the fit, the calibrated probability is 1 − exp(−Λ') with
     Λ' = exp(``intercept``) Λ^``slope``.
 
     Attributes

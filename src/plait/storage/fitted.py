@@ -7,7 +7,6 @@ predictions are the mixture of all.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
@@ -60,7 +59,7 @@ class Member(NamedTuple):
     seed: int
     state: State
     stop: Stop | None
-    names: Mapping[str, Mapping[int, str]] = MappingProxyType({})
+    names: Mapping[str, Mapping[int, str]] = {}
 
 
 @dataclass(frozen=True, eq=False)

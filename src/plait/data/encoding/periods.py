@@ -60,20 +60,6 @@ def later_periods(axis: str, old: "pl.Series", new: "pl.Series") -> "pl.Series":
     return whole[len(old) :]
 
 
-def next_periods(axis: str, names: "pl.Series", steps: int) -> "pl.Series":
-    """The periods after the last one of an ordered axis, by the spacing of all; DataError for text."""
-    numbers = _numbers(names)
-    if numbers is None:
-        raise DataError(
-            f"the entities of the ordered axis {axis} are {kind(names)}, so the next ones have no names.",
-            location=TableLocation(f"entities of {axis}"),
-            hint="Use integers or dates.",
-        )
-    values, unit = numbers
-    step = _step(values)
-    return _named(int(values[-1]) + step * np.arange(1, steps + 1), unit, names)
-
-
 def _step(values: AnyArray) -> int:
     return int(np.gcd.reduce(np.diff(values))) if len(values) > 1 else 1
 
