@@ -61,7 +61,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set. words: what it is; hidden: how the test was put aside; splits: how many there are.
+    """A data set. words: what it is; hidden: how the test was held out; splits: how many there are.
 
     published: figures that others published of the official test, by method. large: has too many cells for an array.
     """

@@ -32,6 +32,7 @@ def months(labels, **arguments):
         ([date(2019, *d) for d in ((1, 31), (2, 28), (4, 30))], [date(2019, *d) for d in MONTH_ENDS]),
         ([date(2020, 1, 1), date(2020, 1, 22), date(2020, 1, 8)], [date(2020, 1, d) for d in (1, 8, 15, 22)]),
         ([date(2022, 1, 1), date(2019, 1, 1), date(2020, 1, 1)], [date(y, 1, 1) for y in range(2019, 2023)]),
+        (["2020-04-01", "2020-01-01", "2020-02-01"], [f"2020-0{m}-01" for m in range(1, 5)]),
         ([datetime(2020, 1, 1, h) for h in (5, 2, 3)], [datetime(2020, 1, 1, h) for h in range(2, 6)]),
         ([datetime(2020, 1, 3), datetime(2020, 1, 1), datetime(2020, 1, 2)], [datetime(2020, 1, d) for d in (1, 2, 3)]),
     ],

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 MAX_FILLED_RATIO = 50  # periods per entity that occurs; more are a sign of times that are not rounded
 MIN_FILLED = 1000  # periods that are always accepted
+ISO_DATE = "%Y-%m-%d"
 MAX_COMMON_DAY = 28  # of a month; later days do not occur in all months
 
 
 def in_periods(axis: str, names: "pl.Series") -> "pl.Series":
     """Distinct names of an ordered axis in their order, with the missing periods between them."""
+    dates = _written_dates(names)
+    if dates is not None:
+        return in_periods(axis, dates).dt.strftime(ISO_DATE)
     names, timeless = names.sort(), kind(names) == "times of day"
     numbers = _numbers(names)
     if numbers is None and not timeless:
@@ -58,6 +62,16 @@ def later_periods(axis: str, old: "pl.Series", new: "pl.Series") -> "pl.Series":
             hint="Fit again with all rows.",
         )
     return whole[len(old) :]
+
+
+def _written_dates(names: "pl.Series") -> "pl.Series | None":
+    """Dates of texts such as 2026-01-31, as csv files have them; None for other names."""
+    import polars as pl
+
+    if names.dtype != pl.String or not len(names):
+        return None
+    dates = names.str.to_date(ISO_DATE, strict=False)
+    return dates if bool((dates.dt.strftime(ISO_DATE) == names).fill_null(False).all()) else None
 
 
 def _step(values: AnyArray) -> int:
