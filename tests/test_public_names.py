@@ -1,9 +1,11 @@
 """Public names: what `plait`, a fit and a relation show, what `import plait` is enough for, and what mypy refuses."""
 
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -67,6 +69,21 @@ def test_every_warning_is_of_one_class_and_in_one_module():
         for name in re.findall(r"^class (\w*Warning)\b", path.read_text("utf-8"), re.MULTILINE)
     }
     assert declared == {(name, "errors.py") for name in own}
+
+
+def test_the_module_of_errors_shows_errors_warnings_and_locations_only():
+    assert [name for name in dir(plait.errors) if not name.endswith(("Error", "Warning", "Location"))] == []
+    assert {"PlaitError", "DataError", "LeakWarning"} < set(dir(plait.errors))
+
+
+@pytest.mark.parametrize(
+    ("function", "option", "shown"),
+    [(plait.fit, "method", "vb"), (plait.fit, "dtype", "float32"), (plait.Relation, "unseen", "zero")],
+)
+def test_signatures_show_types_and_defaults(function, option, shown):
+    parameter = inspect.signature(function).parameters[option]
+    assert shown in get_args(parameter.annotation)
+    assert parameter.default in get_args(parameter.annotation)
 
 
 def test_every_error_but_the_base_is_in_errors_alone():

@@ -570,17 +570,9 @@ def refusing_unknown(
             refuse_unknown(call, named, known, meant, elsewhere)
             return function(*args, **named)
 
-        checked.__signature__ = _without_types(function)  # type: ignore[attr-defined]
         return checked
 
     return decorate
-
-
-def _without_types(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature that `help` prints; the docstring has the types."""
-    signature = inspect.signature(function)
-    names = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
-    return signature.replace(parameters=names, return_annotation=signature.empty)
 
 
 def refuse_unknown(
@@ -629,6 +621,14 @@ def _also(others: list[PlaitWarning]) -> str:
     more = len(others) - MAX_MORE_LOCATIONS
     places = ", ".join(str(other.location) for other in others[:MAX_MORE_LOCATIONS])
     return f"\nThe same in {places}{f' and {more:,} more' if more > 0 else ''}."
+
+
+def __dir__() -> list[str]:
+    return sorted(
+        name
+        for name, value in globals().items()
+        if isinstance(value, type) and value.__module__ == __name__ and not name.startswith("_")
+    )
 
 
 def _outside() -> int:

@@ -41,7 +41,7 @@ def fit(
     entities: Mapping[str, Sequence[Any]] | None = None,
     init: Fit | Mapping[str, Any] | str | PathLike[str] | None = None,
     threads: int | None = None,
-    dtype: Any = "float64",
+    dtype: Literal["float64", "float32"] = "float64",
     executor: Executor | None = None,
     progress: Progress | bool | Callback | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,

@@ -165,7 +165,9 @@ class Options:
     entities: Mapping[str, Sequence[Any]] | None = only_python(None, "Declared entities by axis.")
     init: Any = only_python(None, "Starting point: a fit, factors, or the folder of a run to continue.")
     threads: int | None = option(None, whole(1, none=True), "Number of threads; by default one per processor.")
-    dtype: Any = option("float64", NUMBERS, "Storage of factors: float64, or float32 with half the memory.")
+    dtype: Literal["float64", "float32"] = option(
+        "float64", NUMBERS, "Storage of factors: float64, or float32 with half the memory."
+    )
     executor: Executor | None = only_python(None, "Executor of the sums over links.")
     prune: bool = option(False, SWITCH, "Remove components that explain nothing (VB only).")
     accelerate: bool = option(False, SWITCH, "Extrapolate after each sweep while the objective does not fall.")
