@@ -37,6 +37,7 @@ TABLES = (
     "repeats",
     "starts",
     "sums",
+    "time",
     "top",
     "tyings",
     "unseen",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, psi
 
-from plait.inference import empirical_bayes
+from plait.inference import empirical_bayes, gamma
 from plait.inference.gamma import Prior
 
 CERTAIN = 1e4  # concentration of a hyperprior whose groups do not differ
@@ -43,9 +43,7 @@ class Levels:
             self.shape, self.rate = np.full(self.size, self.a + counts), self.a / self.scale + sums
             self.scale = float(self.mean.mean())
             gap = np.log(self.scale) - self.log.mean()
-            self.a = fixed or float(
-                empirical_bayes.solve_concentration(np.array([max(gap, 1e-6)]), np.array([self.a]))[0]
-            )
+            self.a = fixed or float(gamma.solve_concentration(np.array([max(gap, 1e-6)]), np.array([self.a]))[0])
 
     def price(self, weight: float) -> float:
         """−KL(q ‖ p), and what E[log] costs the entries, which weigh so much a group."""
@@ -84,7 +82,7 @@ class Paid:
         )
         gap = np.mean(E * rates) - 1.0 - logs.mean() - log_L.mean()
         if not hold:
-            A = float(empirical_bayes.solve_concentration(np.array([max(gap, 1e-5)]), np.array([A]))[0])
+            A = float(gamma.solve_concentration(np.array([max(gap, 1e-5)]), np.array([A]))[0])
         self.prices[name] = sum(
             side.price(A * E.size / side.size)
             for side, word in ((rows, "rows"), (columns, "components"))

@@ -285,6 +285,79 @@ class Fit(Fitted):
             warn_of([closed])
         return self._in_kind(table, relation) if output is None else Path(output)
 
+    def forecast(
+        self, relation: str, steps: int | Sequence[Any] = 1, *, cells: Any = None,
+        given: Mapping[str, Any] | None = None, per: str | Sequence[str] | None = None, k: int = 10,
+        exclude: Any = None, score: str = "mean",
+    ) -> "IntoDataFrame":  # fmt: skip
+        """Predict the periods after the last one of an ordered axis.
+
+        Parameters
+        ----------
+        relation : str
+            Name of a relation with an index of an ordered axis.
+        steps : int or list of names, default 1
+            Number of periods. Their names continue the steps of the axis: integers, dates,
+            months. The periods of text axes need a list of names.
+        cells : table or dict of columns, default None
+            Cells to predict, one column per other index. Each cell is predicted in every
+            period, unless a column names the period.
+        given : dict of str to name or list of names, default None
+            Without ``cells``: restrict indices to these entities.
+        per : str or sequence of str, default None
+            Without ``cells``: return the k best links of each period for each entity of this
+            index, or for each combination of several. With all other indices, all cells.
+        k : int, default 10
+            Without ``cells``: number of links in each period.
+        exclude : table, dict of columns or list of these, default None
+            Without ``cells``: cells that are not candidates, as for `top`. Links of earlier
+            periods are candidates.
+        score : one of "mean", "probability", "rate", default "mean"
+            Column to rank by.
+
+        Returns
+        -------
+        table
+            The cells or links with the columns of `predict`.
+
+        Raises
+        ------
+        plait.errors.DataError
+            If ``cells`` lacks a column, or a name is unknown.
+        plait.errors.ParameterError
+            If the relation has no ordered axis, a factor has no chain along it, an exposure or
+            a fixed factor depends on it, or an option is wrong.
+
+        Notes
+        -----
+        The Gamma Markov chains run on (`GammaChain`): a factor keeps the mean of the last period,
+        and its variance grows with every step. Intervals grow, too. Mean and variance are exact;
+        a Gamma distribution with these moments gives ``probability``, ``lower`` and ``upper``.
+        Under MAP there is no uncertainty, and all periods are alike.
+
+        `update` with the links of a new period moves the forecast on.
+
+        Guide: <https://tensorplait.github.io/tensorplait/time.html>.
+
+        Examples
+        --------
+        >>> monthly = plait.Model("visits[user, month] = U[user, r] T[month, r]; month: ordered")
+        >>> table = pl.DataFrame({"user": ["ann", "bob", "ann", "ann"], "month": [1, 1, 2, 3]})
+        >>> drifting = plait.fit(monthly, {"visits": table}, **quick)
+        >>> later = drifting.forecast("visits", steps=3, cells={"user": ["ann"]})
+        >>> later["month"].to_list()
+        [4, 5, 6]
+        >>> later["sd"].is_sorted()
+        True
+        """
+        from plait.analysis.forecast import forecast
+
+        options = {"given": given, "per": per, "k": k, "exclude": exclude, "score": score}
+        table, closed = forecast(self, relation, steps, cells=cells, **options)
+        if closed is not None:
+            warn_of([closed])
+        return table if cells is not None and not isinstance(cells, dict) else self._in_kind(table, relation)
+
     def explain(
         self, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False,
         data: Mapping[str, Any] | Data | None = None,

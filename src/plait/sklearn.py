@@ -240,7 +240,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """Fold samples into the fit, named by numbers that are not in use."""
         check_is_fitted(self)
         rows = _table(self._entries(X, reset=False), len(self.fit_.entities["sample"]))
-        return TransientEntities(self.fit_, {"X": rows}, SETTLED)
+        return TransientEntities.read(self.fit_, {"X": rows}, SETTLED)
 
     def _check_settings(self) -> None:
         kinds = {

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma
 
 import plait
-from plait.inference import empirical_bayes
+from plait.inference import empirical_bayes, gamma
 from plait.inference.loop import ADAPT_AFTER, ADAPT_WARM
 from tests.support import oracle
 from tests.support.infer_laws import DENSE
@@ -173,12 +173,12 @@ def test_concentration_solves_its_equation_from_any_start_or_is_clipped(gap, sta
     def slope(log_A):
         return log_A - digamma(np.exp(log_A)) - gap
 
-    low, high = np.log(empirical_bayes.MIN_CONCENTRATION), np.log(empirical_bayes.MAX_CONCENTRATION)
-    found = empirical_bayes.solve_concentration(np.array([gap]), np.array([start]))[0]
+    low, high = np.log(gamma.MIN_CONCENTRATION), np.log(gamma.MAX_CONCENTRATION)
+    found = gamma.solve_concentration(np.array([gap]), np.array([start]))[0]
     if slope(low) <= 0:
-        assert found == empirical_bayes.MIN_CONCENTRATION
+        assert found == gamma.MIN_CONCENTRATION
     elif slope(high) >= 0:
-        assert found == empirical_bayes.MAX_CONCENTRATION
+        assert found == gamma.MAX_CONCENTRATION
     else:
         exact = np.exp(brentq(slope, low, high, xtol=1e-14, rtol=1e-14))
         # The equation's own condition: for large A the left side is 1/(2A), so an error of 1e-16 moves A by 2e-16 A.
@@ -187,7 +187,7 @@ def test_concentration_solves_its_equation_from_any_start_or_is_clipped(gap, sta
 
 @pytest.mark.parametrize("gap", [-1.0, 0.0, 1e-12])
 def test_entries_that_do_not_spread_give_the_highest_concentration(gap):
-    assert empirical_bayes.solve_concentration(np.array([gap]), np.array([0.5])) == empirical_bayes.MAX_CONCENTRATION
+    assert gamma.solve_concentration(np.array([gap]), np.array([0.5])) == gamma.MAX_CONCENTRATION
 
 
 # --- the gauge

@@ -46,9 +46,9 @@ RESULTS = {
     "plait.Comparison": ["notes", "table", "to_dict"],
     "plait.Explanation": ["components", "entities", "evidence", "links", "to_dict"],
     "plait.Fit": [
-        "calibrate", "components", "coupling", "explain", "fold_in", "name_components", "plot", "predict", "report",
-        "responsibilities", "sample", "save", "similar", "surprising", "title", "to_datatree", "to_xarray", "top",
-        "update", "with_titles",
+        "calibrate", "components", "coupling", "explain", "fold_in", "forecast", "name_components", "plot", "predict",
+        "report", "responsibilities", "sample", "save", "similar", "surprising", "title", "to_datatree", "to_xarray",
+        "top", "update", "with_titles",
     ],
     "plait.GridSearch": ["plot", "table", "to_dict"],
     "plait.Metrics": ["calibration", "plot", "precision_recall", "roc", "table", "to_dict"],

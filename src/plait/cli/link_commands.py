@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast
 import polars as pl
 import typer
 
+from plait.analysis.forecast import forecast as make_forecast
 from plait.analysis.titled_tables import title_columns
 from plait.analysis.topk.top import propose, propose_to_file
 from plait.cli.command_options import (
@@ -296,6 +297,55 @@ def top(
         to_stderr("note", str(closed))
     elif not n_links and k and not include_known and not json:
         to_stderr("note", "all requested links are in the training data; use --include-known to list them.")
+
+
+def forecast(
+    run: RunFolder,
+    relation: RelationName,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Number of periods.")] = 1,
+    cells: Annotated[
+        Path | None,
+        typer.Option("--cells", metavar="FILE", help="Cells to predict: a table with one column per other index."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=0, help="Without --cells: links in each period.")] = 10,
+    per: Annotated[
+        list[str] | None,
+        typer.Option("--per", metavar="INDEX", help="Return k links for each entity of this index; repeatable."),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--given", metavar="INDEX=NAME", help="Only links of this entity, as index=name; repeatable."),
+    ] = None,
+    score: Score = "mean",
+    output: OutputFile = None,
+    force: Force = False,
+    raw_names: RawNames = False,
+    json: Json = False,
+) -> None:
+    """Predict the periods after the last one of an ordered axis.
+
+    Predicts the cells of a table in each period, or lists the most probable links of each.
+
+    \b
+    Examples:
+      plait forecast run visits --steps 3
+      plait forecast run visits --steps 3 --cells cells.csv -o forecast.parquet
+      plait forecast run visits -k 5 --given "user=ann lee"
+    """
+    check_free(output, force)
+    fit = load(run)
+    indices = fit.model.equation(relation).indices
+    options: dict[str, Any] = {"given": named_cell(fit, relation, given or []) or None, "per": per or None}
+    found = None if cells is None else read_cells(fit, run, relation, str(cells), {})
+    with locating({} if found is None else {"cells": found}):
+        table, closed = make_forecast(
+            fit, relation, steps, cells=None if found is None else found.table, k=k, score=score, **options
+        )
+    named = [column for column in table.columns if column in indices or (found and column in found.table.columns)]
+    titles = title_columns(fit, indices, named)
+    deliver(table, len(named) + len(titles), path=output, as_json=json, gaps=titles, raw_names=raw_names)
+    if closed is not None and not json:
+        to_stderr("note", str(closed))
 
 
 def _rows(new_rows: Mapping[str, CellTable]) -> dict[str, pl.DataFrame] | None:

@@ -47,6 +47,7 @@ COMMANDS = {
     "info": ("run_commands", "Show model, sizes, objective and stop reason of a run."),
     "predict": ("link_commands", "Score the cells of a table."),
     "top": ("link_commands", "List the most probable links that are not in the data."),
+    "forecast": ("link_commands", "Predict the periods after the last one of an ordered axis."),
     "explain": ("link_commands", "Explain the prediction of one link."),
     "explore": ("run_commands", "Explore a run in the browser."),
     "fold-in": ("run_commands", "Add new entities to a run; all other factors stay fixed."),

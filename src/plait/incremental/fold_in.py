@@ -135,19 +135,27 @@ ITERATIONS = 10  # as fold_in does by default
 
 
 class TransientEntities:
-    """New entities of one query, read and solved; `fit`: that of all others."""
+    """New entities of one query; `fit`: that of all others."""
 
-    def __init__(self, fit: Fitted, new: Any, iterations: int = ITERATIONS) -> None:
+    def __init__(
+        self, fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh], blocks: Sequence[NewCells], iterations: int,
+        what: str,
+    ) -> None:  # fmt: skip
+        self.fit, self.growth, self.fresh, self.blocks = fit, growth, fresh, blocks
+        self.iterations, self.what = iterations, what
+        self.solutions, self.seconds = solved(fit, growth, blocks, iterations, what)
+
+    @classmethod
+    def read(cls, fit: Fitted, new: Any, iterations: int = ITERATIONS) -> "TransientEntities":
+        """The new entities of some rows."""
         check(fit, iterations, NEW_ENTITIES)
-        self.fit, self.iterations = fit, iterations
         for name in fit.known:
             rule_of(fit, name, NEW_ENTITIES)
-        self.growth, self.fresh = read(fit, new, NEW_ENTITIES)
-        refuse_known(self.fresh, self.growth)
-        if not any(self.growth.new(axis) for axis in fit.model.axes):
+        growth, fresh = read(fit, new, NEW_ENTITIES)
+        refuse_known(fresh, growth)
+        if not any(growth.new(axis) for axis in fit.model.axes):
             raise DataError("`new_entities` contains no new entity.", hint="Remove it.")
-        self.blocks = blocks_of(fit, self.growth, self.fresh, NEW_ENTITIES)
-        self.solutions, self.seconds = solved(fit, self.growth, self.blocks, iterations, NEW_ENTITIES)
+        return cls(fit, growth, fresh, blocks_of(fit, growth, fresh, NEW_ENTITIES), iterations, NEW_ENTITIES)
 
     def only(self, relation: str, names: Mapping[str, Any]) -> bool:
         """Whether a query about a relation is about new entities only; `names`: of the query by index."""
@@ -169,7 +177,7 @@ class TransientEntities:
         """The fit with new entities in place of others, for queries about one relation."""
         growth, fit = self.growth, self.fit
         equation, known = fit.model.equation(relation), fit.known[relation]
-        refuse_exposed(fit, growth, equation, NEW_ENTITIES)
+        refuse_exposed(fit, growth, equation, self.what)
         pattern = tuple(bool(growth.new(index)) for index in equation.indices)
         labels = {
             index: Labels(own.axis, own.names[growth.old[index] :]) if growth.new(index) else own
@@ -217,5 +225,5 @@ def _transient_parts(member: Fitted, growth: Extension, solution: Solution) -> d
 
 def with_transient(fit: Fit, relation: str, new: Any, names: Mapping[str, Any]) -> Fit:
     """The fit that answers a query with new entities; `names`: of the query, by index."""
-    entities = TransientEntities(fit, new)
+    entities = TransientEntities.read(fit, new)
     return cast(Fit, entities.alone(relation) if entities.only(relation, names) else entities.added())

@@ -193,7 +193,7 @@ def prior_of(state: State, piece: RowPiece, own: Layout) -> Prior:
         return prior
     new = tuple(axis for axis, is_new in enumerate(piece.pattern) if is_new)
     chain = prior.chain
-    if chain is None or chain.axis not in new:
+    if chain is None or not _continues(state, piece):
         A, B = (_averaged(array, new) for array in (prior.concentration, prior.mean))
         return Prior(A, B, chain)
     kept = state.factors[piece.factor]
@@ -201,6 +201,12 @@ def prior_of(state: State, piece: RowPiece, own: Layout) -> Prior:
     A, B = next_periods(layout, prior, parameters, own.sizes[chain.axis])
     others = tuple(axis for axis in new if axis != chain.axis)
     return Prior(_averaged(A if len(parameters) > 1 else np.maximum(A, 1.0), others), _averaged(B, others))
+
+
+def _continues(state: State, piece: RowPiece) -> bool:
+    """Whether the rows of a piece are later periods of a chain."""
+    chain = state.priors[piece.factor].chain
+    return chain is not None and piece.pattern[chain.axis]
 
 
 def _averaged(array: Array, axes: tuple[int, ...]) -> Array:
@@ -214,6 +220,8 @@ def _start(state: State, piece: RowPiece, layout: Layout, prior: Prior | None, m
         assert prior is not None
         A, B = (np.broadcast_to(a, layout.sizes) for a in (prior.concentration, prior.mean))
         return posterior(layout, layout.pack(np.array(A)), layout.pack(np.array(B / A)))
+    if prior is not None and _continues(state, piece):
+        return point(layout, layout.pack(np.array(np.broadcast_to(prior.mean, layout.sizes))))
     kept = state.factors[piece.factor]
     assert kept.mean is not None
     if layout.pairs is not None:

@@ -16,8 +16,8 @@ from scipy.special import gammaln, psi
 
 from plait._typing import Array
 from plait.codegen.layout import Layout
-from plait.inference.empirical_bayes import MIN_GROUP_ENTRIES, solve_concentration
-from plait.inference.gamma import FactorState, Prior
+from plait.inference.empirical_bayes import MIN_GROUP_ENTRIES
+from plait.inference.gamma import FactorState, Prior, solve_concentration
 from plait.inference.loop import Outcome
 from plait.inference.nonzeros import Nonzeros
 from plait.inference.problem import Method, Problem

@@ -19,7 +19,7 @@ from scipy.special import gammaln, psi, xlogy
 from plait._typing import Array
 from plait.codegen.layout import Layout
 from plait.executors import Executor
-from plait.inference.gamma import FactorState, Prior, PriorTerms
+from plait.inference.gamma import FactorState, Prior, PriorTerms, solve_concentration
 from plait.inference.updates import RowEvidence, update_map, update_vb
 from plait.jit import exact_kernel
 
@@ -128,16 +128,16 @@ def given_neighbours(layout: Layout, prior: Prior, mean: Array, method: Literal[
 
 
 def next_periods(layout: Layout, prior: Prior, parameters: Sequence[Array], steps: int) -> tuple[Array, Array]:
-    """Concentrations and means of the periods after the last one, inside: 1 + cv² grows by (a+1)/(a−1) a step.
+    """Concentrations and means of the periods after the last one, inside.
 
-    The mean is that of the last period, the variance that of the chain run on; a Gamma distribution has both.
+    A step keeps the mean and takes 1/a from E[log θ]; the Gamma distribution with both is the closest one.
     """
     axis, a = _chain(prior)
     last = [np.take(np.asarray(layout.unpack(array), np.float64), [-1], axis=axis) for array in parameters]
-    mean, spread = (last[0] * last[1], 1.0 / last[0]) if len(last) > 1 else (last[0], np.zeros(last[0].shape))
-    growth = ((a + 1.0) / (a - 1.0)) ** np.arange(1, steps + 1)
-    growth = growth.reshape([-1 if at == axis else 1 for at in range(mean.ndim)])
-    concentration = 1.0 / ((1.0 + spread) * growth - 1.0)
+    mean, gap = (last[0] * last[1], np.log(last[0]) - psi(last[0])) if len(last) > 1 else (last[0], 0.0 * last[0])
+    ahead = np.arange(1, steps + 1).reshape([-1 if at == axis else 1 for at in range(mean.ndim)])
+    gap = gap + ahead / a
+    concentration = solve_concentration(gap, 0.5 / gap)
     return concentration, np.broadcast_to(mean, concentration.shape)
 
 

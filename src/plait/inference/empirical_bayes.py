@@ -15,12 +15,10 @@ from plait._typing import Array
 from plait.codegen.layout import Layout
 from plait.executors import Executor
 from plait.inference.chains import adapt_chain
-from plait.inference.gamma import FactorState, Prior, RowSumKind, latent, sum_over_rows
+from plait.inference.gamma import FactorState, Prior, RowSumKind, latent, solve_concentration, sum_over_rows
 from plait.inference.problem import Problem
-from plait.jit import exact_kernel, log_minus_digamma
 
 MIN_GROUP_ENTRIES = 8  # smaller groups adapt their mean only: with one entry A would grow without limit
-MIN_CONCENTRATION, MAX_CONCENTRATION = 1e-3, 1e4
 RANK_ONE = "rank-one"  # the tying B(entity, component) = b · c
 RANK_ONE_MEAN_SWEEPS = 20  # sweeps of rank-one means alone: earlier, concentrations would fit the sharp points of EM
 MIN_ROW_LINKS = 2.0  # rows of fewer links share one level: one without links would go to 0
@@ -155,27 +153,6 @@ def _rank_one(
         gap = (E / B)[seen].mean() - 1.0 + np.log(B)[seen].mean() - log_L[seen].mean()
         concentration = solve_concentration(np.full(A.shape, gap), A)
     return Prior(concentration, B.reshape(layout.sizes))
-
-
-def solve_concentration(gap: Array, start: Array) -> Array:
-    """Solve log A − ψ(A) = gap by Newton's method from `start`, halving instead of going non-positive; clipped."""
-    A: Array = np.empty(gap.shape)  # contiguous, so that ravel() is no copy
-    np.minimum(np.maximum(start, MIN_CONCENTRATION), MAX_CONCENTRATION, out=A)
-    goal = np.maximum(gap, 0.25 / MAX_CONCENTRATION)  # at MAX_CONCENTRATION the gap is about twice this
-    _newton(A.ravel(), goal.ravel())
-    return A
-
-
-@exact_kernel
-def _newton(A: Array, goal: Array) -> None:
-    for n in range(A.size):
-        for _ in range(60):
-            old = A[n]
-            value, slope = log_minus_digamma(old)
-            new = old - (value - goal[n]) / slope
-            A[n] = min(max(new if new > 0.0 else old / 2.0, MIN_CONCENTRATION), MAX_CONCENTRATION)
-            if not abs(A[n] - old) > 1e-10 * old:
-                break
 
 
 def normalise_scale(means: Sequence[float], R: Array) -> Array:

@@ -25,7 +25,9 @@ from plait.inference.row_kernels import (
     settle_rows,
     sum_rows,
 )
-from plait.jit import WIDTH
+from plait.jit import WIDTH, exact_kernel, log_minus_digamma
+
+MIN_CONCENTRATION, MAX_CONCENTRATION = 1e-3, 1e4  # that adapt
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,3 +360,24 @@ def prior_terms(A: Array, B: Array, executor: Executor | None = None) -> list[Ar
     _spread(rates, rate.shape, executor)
     _spread(lgammas, A.shape, executor)
     return [A, rate, log_rate, log_gamma]
+
+
+def solve_concentration(gap: Array, start: Array) -> Array:
+    """Solve log A − ψ(A) = gap by Newton's method from `start`, halving instead of going non-positive; clipped."""
+    A: Array = np.empty(gap.shape)  # contiguous, so that ravel() is no copy
+    np.minimum(np.maximum(start, MIN_CONCENTRATION), MAX_CONCENTRATION, out=A)
+    goal = np.maximum(gap, 0.25 / MAX_CONCENTRATION)  # at MAX_CONCENTRATION the gap is about twice this
+    _newton(A.ravel(), goal.ravel())
+    return A
+
+
+@exact_kernel
+def _newton(A: Array, goal: Array) -> None:
+    for n in range(A.size):
+        for _ in range(60):
+            old = A[n]
+            value, slope = log_minus_digamma(old)
+            new = old - (value - goal[n]) / slope
+            A[n] = min(max(new if new > 0.0 else old / 2.0, MIN_CONCENTRATION), MAX_CONCENTRATION)
+            if not abs(A[n] - old) > 1e-10 * old:
+                break

@@ -12,7 +12,7 @@ import numpy as np
 
 from plait._typing import AnyArray
 from plait.data.encoding.columns import kind
-from plait.errors import DataError, TableLocation, quoted
+from plait.errors import DataError, ParameterError, TableLocation, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,6 +62,21 @@ def later_periods(axis: str, old: "pl.Series", new: "pl.Series") -> "pl.Series":
             hint="Fit again with all rows.",
         )
     return whole[len(old) :]
+
+
+def next_periods(axis: str, names: "pl.Series", steps: int) -> "pl.Series":
+    """Names of the periods after the last one, in the type of the axis."""
+    dates = _written_dates(names)
+    if dates is not None:
+        return next_periods(axis, dates, steps).dt.strftime(ISO_DATE)
+    numbers = _numbers(names)
+    if numbers is None:
+        raise ParameterError(
+            f"`steps`: the periods of {axis} are {kind(names)}, so the names of later ones are unknown.",
+            hint="Give their names as a list, in order.",
+        )
+    values, unit = numbers
+    return _named(int(values[-1]) + _step(values) * np.arange(1, steps + 1), unit, names)
 
 
 def _written_dates(names: "pl.Series") -> "pl.Series | None":
