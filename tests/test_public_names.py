@@ -25,7 +25,7 @@ ATTRIBUTES = {
     "titles",
 }  # fmt: skip
 METHODS = {
-    "calibrate", "components", "coupling", "explain", "fold_in", "name_components", "predict", "report",
+    "calibrate", "components", "coupling", "explain", "fold_in", "forecast", "name_components", "predict", "report",
     "responsibilities", "sample", "save", "similar", "surprising", "title", "to_datatree", "to_xarray", "top",
     "update", "with_titles",
 }  # fmt: skip
