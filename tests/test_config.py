@@ -206,7 +206,9 @@ REFUSED = [
     (f'model = "X[i] = A[i"\n{X}', "model.toml, model: the bracket of A is not closed."),
     ("model = 'x", "model.toml, end of document"),
     (f"{MODEL}{X}weight = {'[' * 3000}", "nested too deeply.|brackets that are not closed"),
-    (f"{MODEL}{X}[relations.X]\n", "model.toml, line 4, column 13: cannot declare ('relations', 'X') twice."),
+    (f"{MODEL}{X}[relations.X]\n", "model.toml, line 4, column 13: a table occurs twice."),
+    (f"{MODEL}{MODEL}{X}", "model.toml, line 2, column |a key occurs twice."),
+    (f"model = X\n{X}", "model.toml, line 1, column 9: invalid value; text needs quotes."),
 ]  # fmt: skip
 
 
@@ -222,6 +224,10 @@ def test_wrong_keys_and_types_are_refused(config, text, words):
     [
         ('ignore_columns = ["k"]\n', "[relations.X]: `ignore_columns`: x.csv has no column 'k'"),
         ('observed = "al"\n', "[relations.X]: `observed` must be 'all', 'listed' or a number"),
+        ('on_bad_rows = "drop"\n', "[relations.X]: `on_bad_rows` must be 'error' or 'skip', got 'drop'."),
+        ("likelihood = { mean_burst = 3 }\n", "[relations.X]: `likelihood` has no `name`"),
+        ('likelihood = { name = "negbin", x = 3 }\n', "{'x': 3}.\nIts parameters are p, mean_burst."),
+        ('weight = "w"\n', "x.csv: `value` or `weight`: the file has no column 'w'"),
         ('query = "q"\n', "[relations.X]: `query` is not an option for x.csv"),
         (
             '[entities]\ni = { source = "x.csv", column = "nam" }\n',

@@ -39,6 +39,8 @@ def test_help_names_exit_codes_and_completion():
 def test_every_command_has_json_and_examples_with_its_options(command):
     text = helped(command, "--help")
     assert "--json" in text
+    assert not re.search("<[a-zA-Z]", text)  # types of Python
+    assert re.fullmatch(rf"Usage: \S+ {command} \[OPTIONS\]( [A-Z_=…]+)*", text.splitlines()[0])
     examples = text.partition("Examples:\n")[2].partition("\n\n")[0]
     assert examples
     assert all(line.strip().startswith(f"plait {command}") for line in examples.splitlines())

@@ -228,7 +228,7 @@ def test_zeros_that_are_not_listed_are_drawn_and_stand_for_all(held_out):
     drawn = fit.calibrate("X", links).calibration["X"]
     assert (drawn.links, drawn.zeros) == (listed.links, 10_000)
     few = pl.concat([links, test.filter(pl.col("value") == 0)[:2]])
-    with pytest.raises(DataError, match=r"held-out links are expected among about .* zeros") as caught:
+    with pytest.raises(DataError, match=r"zeros, but about .* are expected for .* held-out links") as caught:
         fit.calibrate("X", few)
     assert 'zeros="sample"' in caught.value.hint
     assert fit.calibrate("X", few, zeros="sample").calibration["X"].zeros == 2

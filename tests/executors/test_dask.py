@@ -152,7 +152,7 @@ def test_blocks_that_vanish_are_named(workers, client, tmp_path):
 def test_a_cluster_without_workers_ends_the_fit(workers, client, data):
     dask = Dask(client, threads=1, here=0, patience=0.2)
     scale(workers, client, 0)
-    with pytest.raises(plait.errors.FitError, match=r"no Dask worker is available since 0\.2 seconds"):
+    with pytest.raises(plait.errors.FitError, match=r"no Dask worker has been available for 0\.2 seconds"):
         plait.fit(MODEL, data, executor=dask, **SETTINGS)
     scale(workers, client, 1)
 

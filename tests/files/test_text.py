@@ -342,7 +342,7 @@ def test_skip_neither_hides_other_faults_nor_warns_of_good_files():
     assert_mentions(message(given('user,value\nann,"1\nbob,x\n'), on_bad_rows="skip"), "line 2", "not closed")
     assert_mentions(message(given(b"user,value\nann,1\nb\xff,2\ncem\n"), on_bad_rows="skip"), "line 3", "UTF-8")
     assert plait.read(given("user,value\nann,1\nbob,\n"), on_bad_rows="skip").rows() == [("ann", 1), ("bob", None)]
-    assert_mentions(message(source, on_bad_rows="drop"), "`on_bad_rows` is 'drop'", "'error' or 'skip'")
-    assert_mentions(message(source, null_values=0), "`null_values` is 0", "what stands in the file")
+    assert_mentions(message(source, on_bad_rows="drop"), "`on_bad_rows` must be 'error' or 'skip', got 'drop'")
+    assert_mentions(message(source, null_values=0), "`null_values` must be text or a list of texts, got 0")
     pl.DataFrame({"a": [1]}).write_parquet("a.parquet")
     assert_mentions(message("a.parquet", null_values="NA"), "`null_values` is not an option for a.parquet")

@@ -39,7 +39,7 @@ def test_a_name_stands_for_a_likelihood():
         ("negbim", r"`likelihood` is unknown: 'negbim'\.\nDid you mean 'negbin'\? The likelihoods are poisson|tweedie"),
         (3, r"`likelihood` is unknown: 3"),
         (Negbin, r"`likelihood` must be an object, got the class Negbin\.\nWrite Negbin\(…\)"),
-        ("geometric", r"`likelihood` 'geometric' has missing or wrong parameters: none given\.\nWrite Geometric"),
+        ("geometric", r"`likelihood` 'geometric' has missing or wrong parameters: none given\.\nIts parameters are "),
     ],
 )
 def test_an_unknown_likelihood_is_refused(given, message):

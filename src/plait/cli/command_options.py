@@ -82,8 +82,8 @@ def _parameter(option: Option) -> inspect.Parameter:
         name = f"{name}/--no-{option.name}"
     if kind in (int, float):
         more |= {"min": option.kind.least, "metavar": "N" if kind is int else "NUMBER"}
-    if option.kind.choices:
-        more["metavar"] = "|".join(option.kind.choices)
+    if kind is str:
+        more["metavar"] = "|".join(option.kind.choices) or "WORD"
     if option.name == "rank":
         more["metavar"] = "N or INDEX=N"
     annotation = Annotated[kind | None, typer.Option(name, help=option.help, **more)]

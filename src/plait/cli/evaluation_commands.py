@@ -45,7 +45,7 @@ def evaluate(
     ] = None,
     k: Annotated[
         list[int] | None,
-        typer.Option("-k", min=1, help="Cut-off of recall@k, NDCG@k, …; requires --target; repeatable."),
+        typer.Option("-k", metavar="N", min=1, help="Cut-off of recall@k, NDCG@k, …; requires --target; repeatable."),
     ] = None,
     known: Annotated[
         list[Path] | None,
@@ -101,7 +101,9 @@ def calibrate(
         typer.Option(metavar="all|sample", help="Whether the zeros of the table are all zeros or a random sample."),
     ] = None,
     value: Value = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of drawn zeros and of the cross-validation.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Random seed of drawn zeros and of the cross-validation.")
+    ] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing run.")] = False,
     json: Json = False,
     *,

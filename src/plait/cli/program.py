@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.main
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from plait.errors import FitError, PlaitError, PlaitWarning, suggestion
 from plait.version import __version__
@@ -62,6 +62,23 @@ COMMANDS = {
 }
 
 
+class Command(TyperCommand):
+    """A command whose help shows arguments by their metavar, without types of Python."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Parts of the line `Usage: …`."""
+        return ["[OPTIONS]", *(_argument(one) for one in self.params if one.param_type_name == "argument")]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List of arguments, then of options."""
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            here: list[Any] = [one for one in self.get_params(ctx) if one.param_type_name == kind]
+            rows = [(_argument(one), one.help) if kind == "argument" else one.get_help_record(ctx) for one in here]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl([row for row in rows if row])
+
+
 class Program(TyperGroup):
     """The group of all commands; every exception of a command passes through here."""
 
@@ -75,7 +92,7 @@ class Program(TyperGroup):
             return None
         module = import_module(f"plait.cli.{COMMANDS[cmd_name][0]}")
         alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
-        alone.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
+        alone.command(cmd_name, cls=Command)(getattr(module, cmd_name.replace("-", "_")))
         return typer.main.get_command(alone)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -114,6 +131,10 @@ class Program(TyperGroup):
                 say(_parts("KeyboardInterrupt", "interrupted."), as_json=as_json)
         _no_reset()
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _argument(one: Any) -> str:
+    return one.metavar + "…" * (one.nargs != 1)
 
 
 @contextmanager

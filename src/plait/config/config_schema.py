@@ -102,12 +102,20 @@ GRID_SEARCH: dict[str, Check] = {
 PRIOR: dict[str, Check] = {"concentration": NUMBER, "mean": NUMBER}
 
 
+# Messages of tomllib, by their first words, and plainer ones.
+TOML_FAULTS = {
+    "Cannot overwrite": "a key occurs twice", "Cannot declare": "a table occurs twice",
+    "Invalid value": "invalid value; text needs quotes",
+}  # fmt: skip
+
+
 def parsed(path: str, text: str) -> Table:
     """TOML as dictionaries; syntax errors name file, line and column."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         what, _, place = str(error).partition(" (at ")
+        what = next((words for start, words in TOML_FAULTS.items() if what.startswith(start)), what)
         raise ParameterError(
             f"{what[:1].lower()}{what[1:]}.",
             location=_place_of(path, place),

@@ -78,8 +78,8 @@ def _weighted(
         elif zeros != "sample":
             if zeros is None and total > MAX_MISSING_ZEROS * len(others):
                 raise DataError(
-                    f"there are {len(links):,} links and {len(others):,} zeros, but as many held-out links are "
-                    f"expected among about {total:,.0f} zeros.",
+                    f"there are {len(others):,} zeros, but about {total:,.0f} are expected for {len(links):,} "
+                    "held-out links.",
                     location=HELD_OUT,
                     hint=(
                         'Set `zeros="sample"` if the zeros are a random sample of the cells without a link, '

@@ -254,7 +254,7 @@ class Dask:
         while not (found := self._ask(self.client.nthreads)):
             if time.monotonic() > end:
                 raise FitError(
-                    f"no Dask worker is available since {self.patience:g} seconds.",
+                    f"no Dask worker has been available for {self.patience:g} seconds.",
                     hint="Start workers with `dask worker ADDRESS`, and continue from the checkpoint.",
                 )
             time.sleep(0.1)

@@ -164,10 +164,10 @@ def _null_texts(given: object) -> frozenset[str]:
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, (list, tuple, set, frozenset)) or not all(isinstance(text, str) for text in texts):
         raise ParameterError(
-            f"`null_values` is {given!r}.",
+            f"`null_values` must be text or a list of texts, got {given!r}.",
             actual=given,
-            expected="a text, or a list of texts",
-            hint='Give what stands in the file: `null_values="NA"`, or ["NA", "-"].',
+            expected="text or a list of texts",
+            hint='Examples: "NA", or ["NA", "-"].',
         )
     return frozenset(texts) - {""}
 
@@ -175,10 +175,11 @@ def _null_texts(given: object) -> frozenset[str]:
 def _skips_bad(given: object) -> bool:
     """Whether `on_bad_rows` leaves out rows that cannot be read."""
     if given not in ON_BAD_ROWS:
-        raise ParameterError(
-            f"`on_bad_rows` is {given!r}.",
-            actual=given,
-            hint=f"{suggestion(given, ON_BAD_ROWS)}It is 'error' or 'skip'.",
+        raise ParameterError.must_be(
+            "on_bad_rows",
+            " or ".join(map(repr, ON_BAD_ROWS)),
+            given,
+            hint=f"{suggestion(given, ON_BAD_ROWS)}'skip' leaves out rows that cannot be read.",
         )
     return given == "skip"
 
@@ -321,11 +322,12 @@ def _numbers(
         wanted: tuple[str, ...] = ("value",) if "value" in names and "value" not in (text or ()) else ()
     else:
         wanted = (value,) if isinstance(value, str) else tuple(value)
-    for option, given in (("value", wanted), ("text", tuple(text or ()))):
+    numbers = "`value`" if value is None or isinstance(value, str) else "`value` or `weight`"
+    for option, given in ((numbers, wanted), ("`text`", tuple(text or ()))):
         for name in given:
             if name not in names:
                 raise DataError(
-                    (f"`{option}`: the file has no column {name!r}, only {', '.join(map(repr, names))}."),
+                    (f"{option}: the file has no column {name!r}, only {', '.join(map(repr, names))}."),
                     location=FileLocation(path),
                     hint=f"{suggestion(name, names)}Choose one of these columns.",
                 )

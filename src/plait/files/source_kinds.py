@@ -47,6 +47,8 @@ MIN_SIMILARITY = 0.75  # of a misspelt name
 def existing_file(path: str | os.PathLike[str]) -> str:
     """The path of a readable file, with ``~`` expanded."""
     given = os.fspath(path)
+    if not given:
+        raise DataError("the name of the file is empty.", hint="Give the path of a file.")
     found = Path(given).expanduser()
     if fault := path_fault(found):
         raise DataError(f"this is not a valid path: {fault}.", location=FileLocation(given), hint="Check the path.")

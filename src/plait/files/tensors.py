@@ -53,7 +53,10 @@ def _cells(data: Any) -> tuple[Sequence[Any], Any, int]:
     """Coordinates by dimension and values of the listed cells; the order."""
     if isinstance(data, np.ndarray):
         if data.dtype.kind not in "biuf":
-            raise DataError(f"the array must contain numbers, got type {data.dtype}.", hint="Convert it to numbers.")
+            raise DataError(
+                f"the array must contain numbers, got type {data.dtype}.",
+                hint="Convert it to numbers. Pass rows of names as a table, or as `array.tolist()`.",
+            )
         gaps = np.isnan(data) if data.dtype.kind == "f" else np.zeros((), bool)
         listed = ~gaps if gaps.any() else data != 0
         return np.nonzero(listed), data[listed], data.ndim

@@ -2,6 +2,7 @@
 them.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -92,6 +93,10 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
     Tweedie(shape=2)
     """
     name = words["name"]
+    if isinstance(name, Mapping):
+        raise ParameterError(
+            f"`likelihood` has no `name`, got {dict(name)!r}.", actual=name, hint='Add `name`, such as name = "negbin".'
+        )
     if not isinstance(name, str) or name not in KNOWN:
         raise ParameterError(
             f"`likelihood` is unknown: {name!r}.",
@@ -107,8 +112,13 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
     except TypeError:
         raise ParameterError(
             f"`likelihood` {name!r} has missing or wrong parameters: {given or 'none given'}.",
-            hint=f"Write {KNOWN[name].__name__}(…).",
+            hint=_parameters(KNOWN[name]),
         ) from None
+
+
+def _parameters(kind: type[Likelihood]) -> str:
+    names = list(inspect.signature(kind).parameters)
+    return f"Its parameters are {', '.join(names)}." if names else "It has no parameters."
 
 
 def link_of(name: str) -> Callable[..., tuple[float, float, float]]:

@@ -137,7 +137,7 @@ def as_floats(data: Any, name: Named) -> Array:
         raise DataError(
             f"the array must contain numbers, got type {array.dtype}.",
             location=TableLocation.of(name),
-            hint="Convert it to numbers.",
+            hint="Convert it to numbers. Pass rows of names as a table, or as `array.tolist()`.",
         )
     if isinstance(array, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(array), np.nan, array.data.astype(np.float64))

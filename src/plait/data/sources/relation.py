@@ -141,7 +141,7 @@ class Relation:
         object.__setattr__(self, "_tabular", tabular)
         if not tabular and not is_array(self.data) and not is_graph(self.data) and not is_rows(self.data):
             raise DataError(
-                f"the data of a relation cannot be {type(self.data).__name__}.",
+                f"the data of a relation must be a table or an array, got {type(self.data).__name__}.",
                 hint=f"{KINDS}{MORE_KINDS}",
             )
         check_rows(self.data)
@@ -398,9 +398,9 @@ def observed_words(observed: str | float) -> str:
 
 def _check_choice(option: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
-        choices = " or ".join(map(repr, known))
+        *first, last = map(repr, known)
         raise DataError(
-            f"`{option}` must be {choices}, got {value!r}.",
+            f"`{option}` must be {', '.join(first)} or {last}, got {value!r}.",
             actual=value,
             hint=suggestion(value, known).strip() or None,
         )
