@@ -119,3 +119,20 @@ def test_an_option_of_before_is_answered_with_its_new_name(old, new):
 def test_an_option_of_relations_of_before_is_answered_with_its_new_name(old, new):
     with pytest.raises(plait.errors.UnknownArgumentError, match=f"Did you mean '{new}'"):
         plait.Relation([[1.0]], **{old: 1})
+
+
+@pytest.mark.parametrize(
+    ("call", "old", "new"),
+    [
+        (plait.train_test_split, "test_size", "fraction"),
+        (plait.train_test_split, "twins", "leakage"),
+        (plait.evaluate, "rank", "target"),
+        (plait.evaluate, "nonlinks", "negatives"),
+        (plait.Fit.top, "each", "per"),
+        (plait.Fit.top, "known", "include_known"),
+    ],
+)
+def test_words_of_other_packages_are_answered_with_the_option(call, old, new):
+    assert new in inspect.signature(call).parameters
+    with pytest.raises(plait.errors.UnknownArgumentError, match=f"unknown argument '{old}'.\nDid you mean '{new}'"):
+        call(None, None, None, **{old: 1})

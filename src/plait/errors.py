@@ -539,6 +539,30 @@ OF_FIT = {
     "init": "warm_start",
     "prior": "alpha reg regularization",
 }
+OF_SPLIT = {
+    "fraction": "frac holdout size test_fraction test_size validation_split",
+    "by": "strategy stratify",
+    "seed": "random_seed random_state rng",
+    "leakage": "twins",
+    "time": "time_column timestamp",
+    "count": "n n_last",
+}
+OF_EVALUATE = {
+    "target": "rank ranked",
+    "k": "at ks top_k topk",
+    "known": "exclude filter train",
+    "negatives": "n_negatives nonlinks num_negatives",
+    "seed": "random_seed random_state rng",
+    "value": "rating ratings value_column values",
+}
+OF_TOP = {
+    "k": "N limit n n_items num_items top_k topk topn",
+    "per": "by each groupby",
+    "include_known": "filter_already_liked_items known",
+    "exclude": "filter filter_items",
+    "new_entities": "guests new",
+    "output": "out path",
+}
 OF_RELATION = {
     "likelihood": "beta_loss distribution family likelihoods loss objective",
     "unseen": "universe",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 from plait._typing import Array
 from plait.data.bound import Data
 from plait.data.sources.tables import POLARS, as_kind, kind_of
-from plait.errors import ParameterError, suggestion, warn_of
+from plait.errors import OF_TOP, ParameterError, refusing_unknown, suggestion, warn_of
 from plait.rendering.formatting import objective_word
 from plait.storage.fitted import Fitted, Member
 
@@ -200,6 +200,7 @@ class Fit(Fitted):
         new_entities: Mapping[str, Any] | None = None, output: str | PathLike[str],
     ) -> Path: ...  # fmt: skip
 
+    @refusing_unknown("top", OF_TOP)
     def top(
         self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
         per: str | Sequence[str] | None = None, include_known: bool = False, exclude: Any = None, score: str = "mean",

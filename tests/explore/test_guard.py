@@ -123,7 +123,7 @@ def test_the_policy_allows_no_inline_script_or_style(served):
         ("/component/x", 404, "an integer"),
         ("/component/q/1", 404, "latent"),
         ("/surprises?relation=nothing", 404, "no relation"),
-        ("/whatif/nothing", 404, "this what-if does not exist"),
+        ("/whatif/nothing", 404, "what-if does not exist"),
         ("/axis/user?from=-1", 400, "an integer"),
     ],
 )  # fmt: skip

@@ -134,7 +134,7 @@ class Program(TyperGroup):
 
 
 def _argument(one: Any) -> str:
-    return one.metavar + "…" * (one.nargs != 1)
+    return str(one.metavar) + "…" * (one.nargs != 1)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from plait.data.sources.tables import POLARS, as_kind
-from plait.errors import LeakWarning, UnknownNameError, warn_of
+from plait.errors import OF_EVALUATE, LeakWarning, UnknownNameError, refusing_unknown, warn_of
 from plait.evaluation.measure import Measured, PopularityScorer, measure
 from plait.evaluation.protocol import EvaluationProtocol, TestOptions, build_protocol, check_options
 from plait.evaluation.scorer import Scorer
@@ -241,6 +241,7 @@ def error(of_figure: float | None) -> str:
 UNSEEN = "Use held-out links as a test, such as those of plait.train_test_split."
 
 
+@refusing_unknown("plait.evaluate", OF_EVALUATE)
 def evaluate(
     fit: "Fit",
     relation: str,

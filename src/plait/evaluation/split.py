@@ -9,7 +9,7 @@ import numpy as np
 
 from plait._typing import AnyArray
 from plait.data.sources.tables import POLARS, as_kind
-from plait.errors import ParameterError, one_of, warn_of
+from plait.errors import OF_SPLIT, ParameterError, one_of, refusing_unknown, warn_of
 from plait.evaluation.leakage import Leak, find_leaks, has_matches, hidden_by, leak_warning, leaks_table
 from plait.evaluation.mask import labelled, masked, thinned
 from plait.evaluation.split_target import SplitTarget, read_split_target
@@ -124,6 +124,7 @@ class Split:
         return render(describe_split(self))
 
 
+@refusing_unknown("plait.train_test_split", OF_SPLIT)
 def train_test_split(
     data: Any,
     relation: str | None = None,

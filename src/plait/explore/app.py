@@ -209,7 +209,7 @@ class Pages:
         if as_json:
             said = {"error": {"status": refused.status, "what": refused.what, "hint": refused.hint or None}}
             return Made(refused.status, JSON, dump_json(said).encode())
-        notes = [Note(text, quiet=False) for text in (refused.what, refused.hint) if text]
+        notes = [Note(text[:1].upper() + text[1:], quiet=False) for text in (refused.what, refused.hint) if text]
         words = {400: "Not possible", 404: "Not found", 503: "Too many requests"}
         view = PageView(Document(words.get(refused.status, "Not allowed"), notes), status=refused.status)
         return Made(refused.status, HTML, self.page(view).encode())

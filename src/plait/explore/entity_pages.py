@@ -92,7 +92,7 @@ def _facts(site: Site, axis: str, row: int, held: pl.DataFrame, links: int) -> l
     if site.fit.method != "em":
         for factor in held["factor"].unique(maintain_order=True):
             own = held.filter(pl.col("factor") == factor)
-            about.append((f"from data, in {factor}", Share(float((own["share"] * own["data"]).sum()))))
+            about.append((f"data in {factor}", Share(float((own["share"] * own["data"]).sum()))))
     return [Facts(about)]
 
 

@@ -200,7 +200,7 @@ class EntityUrls:
         for index in indices:
             text, number = fields.get(prefix + index), fields.get(f"{prefix}{index}.row")
             if text is None and number is None:
-                raise Refused(400, f"{index} is missing: a cell of {relation} needs {', '.join(indices)}.",
+                raise Refused(400, f"the index {index} is missing: a cell of {relation} needs {', '.join(indices)}.",
                               f"Add {prefix}{index}=… to the address.")  # fmt: skip
             rows.append(self.row(index, text, number))
         return np.array(rows, np.int64)

@@ -197,7 +197,7 @@ def surprises(site: Site, asked: PageRequest) -> PageView:
     fields = asked.fields(("relation",))
     names = [site.names.relation(fields["relation"])] if "relation" in fields else list(site.fit.model.relations)
     found = {name: surprising(site.fit, name, MOST) for name in names}
-    blocks: list[Block] = [Note("Observed values and predictions.", quiet=False)]
+    blocks: list[Block] = [Note("Links with a low predicted probability, and zeros with a high one.", quiet=False)]
     blocks += [Section(name, _tables(site, name, table), f"relation-{quote(name)}") for name, table in found.items()]
     return PageView(Document("Surprises", blocks, {name: table.to_dicts() for name, table in found.items()}))
 
