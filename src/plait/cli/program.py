@@ -134,7 +134,7 @@ class Program(TyperGroup):
 
 
 def _argument(one: Any) -> str:
-    return str(one.metavar) + "…" * (one.nargs != 1)
+    return f"{one.metavar}{'' if one.nargs == 1 else '…'}"
 
 
 @contextmanager
