@@ -141,7 +141,6 @@ Rank = int | Mapping[str, int] | Literal["auto", "elbo"] | None
 Tie = str | Sequence[str]  # of one factor: "factor", "component", "entity", "rank-one", or names of indices
 Adapt = Tie | Mapping[str, Tie | None] | None
 Evidence = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
-DTypeName = Literal["float64", "float32"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,13 @@
 """Expected counts of one relation, L ∘ ∂F/∂L of its factors, and its part F of the ELBO (docs/math.md, section 5)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from plait._typing import Array
 from plait.codegen.plan import Plan
-from plait.data.sparse.csf import CSFCache, SummedTable
+from plait.data.sparse.csf import CSFCache
 from plait.executors import Executor
 from plait.inference.gamma import FactorState, add_up
 from plait.inference.nonzeros import LinkSums
@@ -55,26 +55,15 @@ class Counts:
         bound: bool,
     ) -> ExpectedCounts:
         """Gradients of the wanted factors over all their occurrences, and F if `bound`."""
-        found = self._sums(factors, state, executor, wanted, self.trees, bound=bound)
+        found = self._sums(factors, state, executor, wanted, bound=bound)
         if not bound:
             return found
-        return replace(found, value=found.value + (self.constant(state) + self.scales(factors)))
+        return replace(found, value=found.value + (self.constant(state) + self._scales(factors)))
 
-    def of_block(
-        self,
-        factors: Mapping[str, FactorState],
-        state: State,
-        executor: Executor,
-        wanted: Sequence[str],
-        table: SummedTable,
-    ) -> ExpectedCounts:
-        """Gradients from some links, in the only pass of a plan; F is relative to the scale of the rows of L."""
-        return self._sums(factors, state, executor, wanted, [table], bound=True)
-
-    def scales(self, factors: Mapping[str, FactorState], but: Collection[str] = ()) -> float:
-        """Contribution of the row scales of L to F, without the factors in `but`."""
+    def _scales(self, factors: Mapping[str, FactorState]) -> float:
+        """Contribution of the row scales of L to F."""
         shifts = zip(self.plan.names, self.marginals if self.plan.terms == 1 else ())
-        return sum(float(np.einsum("n,n->", factors[name].shift, own)) for name, own in shifts if name not in but)
+        return sum(float(np.einsum("n,n->", factors[name].shift, own)) for name, own in shifts)
 
     def _sums(
         self,
@@ -82,11 +71,10 @@ class Counts:
         state: State,
         executor: Executor,
         wanted: Sequence[str],
-        tables: Sequence[SummedTable],
         *,
         bound: bool,
     ) -> ExpectedCounts:
-        """Sums over tables, one per pass; F is relative to the row scales."""
+        """Sums over the trees, one per pass; F is relative to the row scales."""
         plan = self.plan
         operands = [factors[name] for name in plan.names]
         arrays = [factor.exp_mean_log for factor in operands]
@@ -99,7 +87,7 @@ class Counts:
             if not serves and not scored:
                 continue
             step = plan.step(number, serves, bound=scored)
-            stats = executor.sum(step, tables[number], arrays, state)
+            stats = executor.sum(step, self.trees[number], arrays, state)
             for position, gradient in zip(serves, stats.gradients):
                 gradients.setdefault(plan.names[position], []).append(gradient)
             value += (stats.value, stats.events) if scored else 0.0

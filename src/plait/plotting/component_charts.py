@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 Names = Mapping[str, Mapping[int, str]]  # of components, by latent index and number
 
-FADED = "fill: share that comes from data"
-
 
 def bars(rows: Rows, title: str, below: str = "", *, width: int = 150, of: str = "weight") -> Spec:
     """A panel of bars, one below the other in the order of the rows: name, weight, sd and data of each.
