@@ -289,7 +289,7 @@ class Fit(Fitted):
     def forecast(
         self, relation: str, steps: int | Sequence[Any] = 1, *, cells: Any = None,
         given: Mapping[str, Any] | None = None, per: str | Sequence[str] | None = None, k: int = 10,
-        exclude: Any = None, score: str = "mean",
+        exclude: Any = None, score: str = "mean", fixed: Mapping[str, Any] | None = None,
     ) -> "IntoDataFrame":  # fmt: skip
         """Predict the periods after the last one of an ordered axis.
 
@@ -315,6 +315,9 @@ class Fit(Fitted):
             periods are candidates.
         score : one of "mean", "probability", "rate", default "mean"
             Column to rank by.
+        fixed : dict of str to table, default None
+            Rows of fixed factors over visible indices for the later periods, such as the
+            evidence of `plait.evidence.recurrence`. Cells without a row have the default.
 
         Returns
         -------
@@ -353,7 +356,7 @@ class Fit(Fitted):
         """
         from plait.analysis.forecast import forecast
 
-        options = {"given": given, "per": per, "k": k, "exclude": exclude, "score": score}
+        options = {"given": given, "per": per, "k": k, "exclude": exclude, "score": score, "fixed": fixed}
         table, closed = forecast(self, relation, steps, cells=cells, **options)
         if closed is not None:
             warn_of([closed])
@@ -676,7 +679,7 @@ class Fit(Fitted):
 
         return fold_in(self, data, iterations=iterations)
 
-    def update(self, data: Mapping[str, Any], *, iterations: int = 5) -> Self:
+    def update(self, data: Mapping[str, Any], *, iterations: int = 5, fixed: Mapping[str, Any] | None = None) -> Self:
         """Learn new links without the old data.
 
         Parameters
@@ -686,6 +689,9 @@ class Fit(Fitted):
             entities.
         iterations : int, default 5
             Number of iterations.
+        fixed : dict of str to table, default None
+            Rows of fixed factors over visible indices for new entities, such as the evidence of
+            a later day. Cells without a row have the default.
 
         Returns
         -------
@@ -720,7 +726,7 @@ class Fit(Fitted):
         """
         from plait.incremental.update import update
 
-        return update(self, data, iterations=iterations)
+        return update(self, data, iterations=iterations, fixed=fixed)
 
     def calibrate(self, relation: str, held_out: Any, *, zeros: str | None = None, seed: int = 0) -> Self:
         """Calibrate the probabilities of a relation on held-out cells.

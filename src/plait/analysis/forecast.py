@@ -19,7 +19,7 @@ from plait.data.encoding.periods import next_periods
 from plait.data.sources.tables import as_kind, kind_of
 from plait.errors import DataError, NoCandidatesWarning, ParameterError, TableLocation, quoted
 from plait.incremental.fold_in import TransientEntities
-from plait.incremental.new_rows import Extension
+from plait.incremental.new_rows import extension
 from plait.inference.gamma import GammaChain
 from plait.model.model import Equation
 from plait.storage.fitted import Fitted, Posterior
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 def forecast(
     fit: Fitted, relation: str, steps: Any = 1, *, cells: Any = None, given: Mapping[str, Any] | None = None,
     per: str | Sequence[str] | None = None, k: int = 10, exclude: Any = None, score: str = "mean",
+    fixed: Mapping[str, Any] | None = None,
 ) -> tuple[Any, NoCandidatesWarning | None]:  # fmt: skip
     """Predictions of cells in later periods, or the best links of each period; see `Fit.forecast`."""
     equation = fit.model.equation(relation)
-    time = time_index(fit, equation)
-    later = with_later_periods(fit, equation, time, steps)
+    time = time_index(fit, equation, fixed or {})
+    later = with_later_periods(fit, equation, time, steps, fixed)
     if cells is not None:
         for option, value in {"given": given, "per": per, "exclude": exclude}.items():
             if value is not None:
@@ -87,7 +88,7 @@ def _with_chain_variance(fit: Fitted, later: Fitted, time: str) -> Fitted:
     return members[0] if len(members) == 1 else replace(members[0], ensemble=members)
 
 
-def time_index(fit: Fitted, equation: Equation) -> str:
+def time_index(fit: Fitted, equation: Equation, fixed: Mapping[str, Any]) -> str:
     """The index of a relation along which its factors can be continued."""
     relation = equation.relation
     ordered = [index for index in equation.indices if fit.model.axis(index) in fit.model.ordered]
@@ -103,10 +104,11 @@ def time_index(fit: Fitted, equation: Equation) -> str:
             hint="A forecast needs a relation with one.",
         )
     for occurrence in equation.occurrences:
-        if ordered[0] in occurrence.indices and occurrence.factor in fit.exposures.names:
+        unknown = occurrence.factor in fit.exposures.names and occurrence.factor not in fixed
+        if ordered[0] in occurrence.indices and unknown:
             raise ParameterError(
                 f"{relation} has an exposure {occurrence.factor} over {ordered[0]}, unknown for later periods.",
-                hint="Fit again with all periods in `entities`, and with their exposure, and use `predict`.",
+                hint=f"Give its rows for these periods: `fixed={{{occurrence.factor!r}: table}}`.",
             )
         prior = fit.state.priors.get(occurrence.factor)
         if ordered[0] in occurrence.indices and prior is not None and prior.chain is None:
@@ -117,7 +119,9 @@ def time_index(fit: Fitted, equation: Equation) -> str:
     return ordered[0]
 
 
-def with_later_periods(fit: Fitted, equation: Equation, time: str, steps: Any) -> Fitted:
+def with_later_periods(
+    fit: Fitted, equation: Equation, time: str, steps: Any, fixed: Mapping[str, Any] | None = None
+) -> Fitted:
     """The fit with later periods in place of all others."""
     import polars as pl
 
@@ -126,8 +130,8 @@ def with_later_periods(fit: Fitted, equation: Equation, time: str, steps: Any) -
     axis = fit.model.axis(time)
     old = fit.entities[axis]
     labels = Labels(axis, pl.concat([old.names, _later_names(old, steps)]))
-    entities = {name: labels if fit.model.axis(name) == axis else own for name, own in fit.entities.items()}
-    growth = Extension(entities, {name: len(own) for name, own in fit.entities.items()})
+    axes = {name: labels if name == axis else fit.entities[name] for name in fit.model.axes}
+    growth = extension(fit, axes, fixed, "forecast")
     return TransientEntities(fit, growth, {}, (), 0, "forecast").alone(equation.relation)
 
 

@@ -1,4 +1,5 @@
-"""Evidence for links: features of entities, neighbours, and paths between entities (decisions 23 and 36)."""
+"""Evidence for links: features of entities, neighbours, paths between entities, and recurrence
+(decisions 23, 36 and 51)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,8 +8,9 @@ if TYPE_CHECKING:
     from plait.evidence.entity_features import Features, features
     from plait.evidence.graph_walks import paths
     from plait.evidence.link_evidence import LinkEvidence, neighbours
+    from plait.evidence.recurrences import recurrence
 
-__all__ = ["Features", "LinkEvidence", "features", "neighbours", "paths"]
+__all__ = ["Features", "LinkEvidence", "features", "neighbours", "paths", "recurrence"]
 
 _LAZY = {
     "LinkEvidence": "plait.evidence.link_evidence",
@@ -16,6 +18,7 @@ _LAZY = {
     "features": "plait.evidence.entity_features",
     "neighbours": "plait.evidence.link_evidence",
     "paths": "plait.evidence.graph_walks",
+    "recurrence": "plait.evidence.recurrences",
 }
 
 

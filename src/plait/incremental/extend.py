@@ -9,14 +9,12 @@ import numpy as np
 
 from plait._typing import AnyArray, Array
 from plait.codegen.layout import Layout
-from plait.data.binding.given import Exposures, relation_of
 from plait.data.binding.known import Known
 from plait.data.binding.self_links import all_of
 from plait.data.observation.links import LinkArrays
 from plait.data.observation.observed import Box, Rule
 from plait.data.observation.pairs import Pairs
 from plait.data.observation.structural_zeros import Closed, Tables
-from plait.data.observation.weights import Weights
 from plait.data.sparse.keys import columns_of, coordinate_type, pack
 from plait.data.sparse.sorting import sort_cells
 from plait.incremental.new_cells import NewCells
@@ -235,15 +233,6 @@ def _rule(model: Model, indices: tuple[str, ...], rule: Rule, growth: Extension,
 def model_pairs(model: Model, indices: tuple[str, ...]) -> set[tuple[str, ...]]:
     """Pairs of a relation's indices at which a factor occurs twice."""
     return {pair for equation in model.equations if equation.indices == indices for pair in equation.doubled}
-
-
-def extend_exposures(fit: Fitted, growth: Extension) -> Exposures:
-    """Exposures over all entities; new ones have the default."""
-    terms = {}
-    for key, V in fit.exposures.terms.items():
-        indices = fit.model.equation(relation_of(key)).indices
-        terms[key] = Weights(V.indices, tuple(len(growth.entities[i]) for i in indices), V.terms)
-    return Exposures(fit.exposures.names, terms)
 
 
 def mark_of(fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh]) -> str:

@@ -18,8 +18,9 @@ from plait.data.observation.structural_zeros import Closed
 from plait.data.titles import grown_titles
 from plait.errors import DataError, ParameterError, TableLocation
 from plait.executors import Threads
-from plait.incremental.extend import extend_exposures, extend_known, extend_state, mark_of, public
-from plait.incremental.new_cells import NewCells, blocks_of, refuse_exposed, restricted
+from plait.incremental.extend import extend_known, extend_state, mark_of, public
+from plait.incremental.new_cells import NewCells, blocks_of, refuse_exposed
+from plait.incremental.new_exposures import restricted
 from plait.incremental.new_rows import Extension, Fresh, read, rule_of
 from plait.incremental.solve_rows import RowPiece, Solution, solve
 from plait.inference.state import FactorSnapshot, Record
@@ -91,7 +92,7 @@ def grown(
     common: dict[str, Any] = {
         "entities": growth.entities,
         "known": known,
-        "exposures": extend_exposures(fit, growth),
+        "exposures": growth.exposures,
         "fingerprint": mark_of(fit, growth, fresh),
         "settings": fit.settings | {"folded": _before(fit, growth)},
         "titles": grown_titles(fit.titles, growth.entities),
@@ -193,10 +194,11 @@ class TransientEntities:
             known, shape=shape, links=LinksInMemory.of(equation.indices, shape, cells, values, weights),
             closed=Closed(equation.indices, shape, tables), rule=None, boxes=(),
         )  # fmt: skip
+        starts = tuple(growth.old[index] if new else 0 for index, new in zip(equation.indices, pattern))
         terms = {
             term_key(relation, n): V
             for n in range(len(equation.terms))
-            if (V := restricted(fit.exposures.of(relation, n), pattern, shape)) is not None
+            if (V := restricted(growth.exposures.of(relation, n), starts, shape)) is not None
         }
         common: dict[str, Any] = {
             "entities": labels,

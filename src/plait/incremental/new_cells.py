@@ -15,10 +15,10 @@ from plait.data.binding.self_links import all_of
 from plait.data.observation.observed import Rule, observe
 from plait.data.observation.structural_zeros import Tables
 from plait.data.observation.symmetry import Groups, each_once
-from plait.data.observation.terms import Term
 from plait.data.observation.weights import Weights
 from plait.data.sparse.csf_index import CSFIndex, distinct
 from plait.errors import DataError, ParameterError, TableLocation
+from plait.incremental.new_exposures import restricted
 from plait.incremental.new_rows import Extension, Fresh, rule_of
 from plait.model.model import Equation
 from plait.storage.fitted import Fitted
@@ -116,7 +116,8 @@ def _block(
         _seen(rule, fresh, indices, pattern, old, shape), hidden, rule.weight, groups,
     )  # fmt: skip
     exposures = tuple(
-        restricted(fit.exposures.of(equation.relation, number), pattern, shape) for number in range(len(equation.terms))
+        restricted(growth.exposures.of(equation.relation, number), starts, shape)
+        for number in range(len(equation.terms))
     )
     return NewCells(
         equation, pattern, starts, shape, listed, values, observed.listed, observed.weights, groups, exposures
@@ -182,15 +183,6 @@ def _hidden(
             found.setdefault((indices[first], indices[second]), []).append(own)
     sizes = dict(zip(indices, shape))
     return {over: distinct(np.concatenate(parts), [sizes[i] for i in over]) for over, parts in found.items()}
-
-
-def restricted(weights: Weights | None, pattern: Pattern, shape: tuple[int, ...]) -> Weights | None:
-    """An exposure in a block; new entities, which no table lists, have the default."""
-    if weights is None:
-        return None
-    new = {index for index, is_new in zip(weights.indices, pattern) if is_new}
-    terms = (term for term in weights.terms if not new.intersection(term.table_indices))
-    return Weights(weights.indices, shape, tuple(Term(t.coefficient, t.vectors, t.table) for t in terms))
 
 
 def check_exposed(block: NewCells, growth: Extension) -> tuple[Array | None, ...]:

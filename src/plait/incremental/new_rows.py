@@ -8,6 +8,7 @@ import numpy as np
 
 from plait._typing import Array, Rows
 from plait.data.binding.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
+from plait.data.binding.given import Exposures
 from plait.data.binding.self_links import Pairs, without_self_links
 from plait.data.encoding.columns import widened
 from plait.data.encoding.names import Labels
@@ -21,6 +22,7 @@ from plait.data.sources.relation import Relation, as_relation
 from plait.data.sources.tables import TableSource, column_names, is_table
 from plait.data.sparse.csf_index import distinct
 from plait.errors import DataError, ParameterError, TableLocation, quoted, suggestion
+from plait.incremental.new_exposures import extend_exposures
 from plait.storage.fitted import Fitted
 
 if TYPE_CHECKING:
@@ -31,10 +33,14 @@ MAX_PLAIN_NAMES = 1000  # below, Python is faster than starting the threads of p
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """Names of a fit followed by new ones, by axis and by index; `old`: number of old ones."""
+    """Names of a fit followed by new ones, by axis and by index; `old`: number of old ones.
+
+    `exposures`: those of all entities.
+    """
 
     entities: Mapping[str, Labels]
     old: Mapping[str, int]
+    exposures: Exposures
 
     def new(self, index: str) -> int:
         """Number of new names of an index."""
@@ -55,14 +61,17 @@ class Fresh:
     mentioned: Mapping[str, Rows]
 
 
-def read(fit: Fitted, data: Any, what: str) -> tuple[Extension, dict[str, Fresh]]:
-    """New rows by relation, checked; `what`: the call, for errors."""
+def read(
+    fit: Fitted, data: Any, what: str, fixed: Mapping[str, Any] | None = None
+) -> tuple[Extension, dict[str, Fresh]]:
+    """New rows by relation, and of exposures (`fixed`), checked; `what`: the call, for errors."""
     relations = _relations(fit, data, what)
     sources = {
         name: relation.read(name, fit.model.equation(name).indices, fit.known[name].groups)
         for name, relation in relations.items()
     }
-    growth = _grown(fit, {name: source for name, source in sources.items() if isinstance(source, TableSource)})
+    tables = {name: source for name, source in sources.items() if isinstance(source, TableSource)}
+    growth = extension(fit, _grown(fit, tables), fixed, what)
     found = {}
     for name, source in sources.items():
         assert isinstance(source, TableSource)
@@ -134,11 +143,18 @@ def _check_alike(fit: Fitted, name: str, relation: Relation, rule: Rule) -> None
             )
 
 
-def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> Extension:
+def extension(fit: Fitted, axes: Mapping[str, Labels], fixed: Mapping[str, Any] | None, what: str) -> Extension:
+    """The names of every axis, old ones first, for its indices too."""
+    entities = {**axes, **{index: axes[fit.model.axis(index)] for index in fit.model.visible}}
+    old = {index: len(fit.entities[index]) for index in (*fit.model.axes, *fit.model.visible)}
+    return Extension(entities, old, extend_exposures(fit, entities, fixed, what))
+
+
+def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> dict[str, Labels]:
     """Names of every axis, followed by those of new rows in ascending order."""
     import polars as pl
 
-    labels = dict(fit.entities)
+    labels = {axis: fit.entities[axis] for axis in fit.model.axes}
     for axis in fit.model.axes:
         new: list[pl.Series] = []
         for name, source in sources.items():
@@ -154,9 +170,7 @@ def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> Extension:
             if axis in fit.model.ordered:
                 names = later_periods(axis, fit.entities[axis].names, names)
             labels[axis] = fit.entities[axis].grown(names)
-    by_index = {index: labels[fit.model.axis(index)] for index in fit.model.visible}
-    old = {index: len(fit.entities[index]) for index in (*fit.model.axes, *fit.model.visible)}
-    return Extension({**labels, **by_index}, old)
+    return labels
 
 
 def _once(names: "pl.Series") -> "pl.Series":

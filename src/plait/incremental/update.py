@@ -25,7 +25,7 @@ from plait.data.sparse.keys import columns_of
 from plait.data.titles import grown_titles
 from plait.errors import ParameterError
 from plait.executors import Executor, Threads
-from plait.incremental.extend import extend_exposures, extend_state, mark_of
+from plait.incremental.extend import extend_state, mark_of
 from plait.incremental.fold_in import check
 from plait.incremental.new_cells import NewCells, blocks_of
 from plait.incremental.new_links import OldCounts, choose_known, learn_rows
@@ -47,18 +47,18 @@ Fit = TypeVar("Fit", bound=Fitted)
 WHAT = "update"
 
 
-def update(fit: Fit, data: Any, *, iterations: int = 5) -> Fit:
+def update(fit: Fit, data: Any, *, iterations: int = 5, fixed: Mapping[str, Any] | None = None) -> Fit:
     """The fit updated with new links; see `Fit.update`."""
     check(fit, iterations, WHAT)
     _refuse(fit)
-    growth, fresh = read(fit, data, WHAT)
+    growth, fresh = read(fit, data, WHAT, fixed)
     blocks = blocks_of(fit, growth, fresh, WHAT)
     settled = fit.settings.get("folded") or {axis: growth.old[axis] for axis in fit.model.axes}
     known, links = dict[str, Known](), dict[str, LinkArrays]()
     for name in fit.model.relations:
         own = [block for block in blocks if block.equation.relation == name]
         known[name], links[name] = learn_rows(fit, name, growth, fresh.get(name), own, settled)
-    exposures = extend_exposures(fit, growth)
+    exposures = growth.exposures
     settings = {word: value for word, value in fit.settings.items() if word != "folded"}
     origin = Origin(
         fit.model, fit.method, fit.seed, growth.entities, fit.likelihood, exposures, known, settings,

@@ -210,7 +210,7 @@ def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
             key = term_key(equation.relation, number)
             for occurrence in term.occurrences:
                 if occurrence.factor in bound:
-                    here = _renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
+                    here = renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
                     products[key] = products[key] * here if key in products else here
     return Exposures(frozenset(visible), products)
 
@@ -227,7 +227,7 @@ def _groups(model: Model, name: str) -> Groups:
     return tuple(sorted((min(pair), max(pair)) for pair in found))
 
 
-def _renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:
+def renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:
     """Weights under the index names of one equation."""
     new = dict(zip(weights.indices, indices))
 
