@@ -291,13 +291,13 @@ class PlaitError(_Message, Exception):
     Attributes
     ----------
     message : str
-        What is wrong.
+        Description of the mistake.
     location : TableLocation or FileLocation or ConfigLocation or str or None
-        Where it is wrong.
+        Where the mistake is.
     hint : str or None
         What to do.
     expected : str or None
-        What was expected instead of a wrong value.
+        Description of valid values.
     actual : object
         The wrong value.
 
@@ -356,15 +356,15 @@ class PlaitWarning(_Message, UserWarning):
     Attributes
     ----------
     message : str
-        What is likely wrong.
+        Description of the likely mistake.
     location : TableLocation or FileLocation or ConfigLocation or str or None
         Where it is.
     hint : str or None
         What to do.
     expected : str or None
-        What was expected.
+        Description of valid values.
     actual : object
-        What was found.
+        The value found.
 
     Examples
     --------

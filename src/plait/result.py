@@ -334,10 +334,10 @@ class Fit(Fitted):
 
         Notes
         -----
-        The Gamma Markov chains run on (`GammaChain`): a factor keeps the mean of the last period,
+        The Gamma Markov chains continue (`GammaChain`): a factor keeps the mean of the last period,
         and its variance grows with every step. Intervals grow, too. Mean and variance are exact;
         a Gamma distribution with these moments gives ``probability``, ``lower`` and ``upper``.
-        Under MAP there is no uncertainty, and all periods are alike.
+        Under MAP there is no uncertainty, and all periods are equal.
 
         `update` with the links of a new period moves the forecast on.
 
@@ -764,8 +764,8 @@ class Fit(Fitted):
         With Λ = −log P(x = 0), the calibrated fit has Λ' = exp(b) Λ^β. b and β maximise the
         likelihood of the held-out cells, weighted by how they were drawn; β is shrunk to 1. Links
         that were missing in the training data, as `plait.train_test_split` leaves them, stand for
-        their share of all cells. Links that were left out and looked like zeros stand for all
-        zeros: probabilities are then those of being left out.
+        their share of all cells. If links were left out and looked like zeros, a probability is
+        that of a zero to be such a link.
 
         Five-fold cross-validation decides: if it does not prefer the regression by more than
         one standard error, b = 0 and β = 1, and probabilities stay as they are.

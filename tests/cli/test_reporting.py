@@ -53,10 +53,14 @@ def test_its_commands_make_the_run_again(scratch):
 
 @pytest.mark.budget(5)
 def test_the_command_of_a_report_with_a_test_makes_it_again(scratch):
-    scratch.write("a test.csv", scratch.read("test.csv").replace("plays", "n"))
-    scratch.plait(["report", "run", "--test", "a test.csv", "--relation", "visits", "--value", "n"])
+    header, *rows = scratch.read("test.csv").splitlines()
+    scratch.write("a test.csv", "\n".join(row.replace(",", "\t") for row in rows) + "\n")
+    given = ["--value", "n", "--columns", header.replace("plays", "n"), "--delimiter", "\t", "--unquoted", "--strip"]
+    scratch.plait(["report", "run", "--test", "a test.csv", "--relation", "visits", *given])
     page = scratch.read("report.html")
     (line,) = re.findall(r"^plait report .*$", re.sub(r"<[^>]+>", "\n", html.unescape(page)), re.MULTILINE)
-    assert line == "plait report run --test 'a test.csv' --relation visits --value n"
+    assert line.startswith("plait report run --test 'a test.csv' --relation visits --value n --columns ")
+    assert "--unquoted" in line
+    assert "--strip" in line
     assert scratch.plait([*shlex.split(line)[1:], "--force"]).exit_code == 0
     assert scratch.read("report.html") == page

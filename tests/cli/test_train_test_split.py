@@ -1,6 +1,7 @@
 """`plait train-test-split`: files from which `plait fit` makes the same fit as `plait.train_test_split` in Python."""
 
 import json
+import shlex
 
 import numpy as np
 import polars as pl
@@ -64,10 +65,12 @@ def test_a_fit_of_the_written_config_is_the_fit_of_the_split(folder, arguments, 
     data = {"visits": visits, "tags": pl.read_csv("tags.csv")}
     split = plait.train_test_split(data, "visits", model=MODEL, seed=3, **options)
     assert pl.read_csv("a split/test.csv").rows() == split.test.rows()
-    assert CliRunner().invoke(app, ["fit", "a split/train.toml", "-o", "run"]).exit_code == 0
+    fitting, evaluating = result.stdout.partition("Next:\n")[2].splitlines()
+    assert CliRunner().invoke(app, shlex.split(fitting)[1:]).exit_code == 0
     wanted = plait.fit(MODEL, split.train, rank=2, seed=0, max_iter=5, warmup=0, progress=False)
-    assert plait.load("run").objective == wanted.objective
-    found = CliRunner().invoke(app, ["evaluate", "run", "visits", "a split/test.csv", "--json"])
+    assert plait.load("a split/run").objective == wanted.objective
+    assert evaluating.endswith(" --target place")
+    found = CliRunner().invoke(app, [*shlex.split(evaluating)[1:], "--json"])
     assert found.exit_code == 0, found.output
 
 

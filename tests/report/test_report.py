@@ -97,6 +97,15 @@ def test_the_first_screen_says_what_and_how_well():
     assert [row[1].value for row in best.blocks[0].rows] == top["probability"].to_list()
 
 
+def test_a_test_of_links_says_that_non_links_are_sampled():
+    links = split().test.filter(pl.col("value") > 0)
+    metrics = plait.evaluate(fitted(), "visits", links)
+    summary = section(describe_whole(ReportData(fitted(), metrics=metrics)), "summary")
+    found = f"average precision {metrics['average_precision_uniform']:.2f}"
+    assert f"{metrics.links} held-out links of visits and as many sampled non-links: {found}" in summary.blocks[0].text
+    assert summary.blocks[1].tiles[0].note.endswith(", sampled non-links")
+
+
 def test_a_model_with_a_core_has_cards_of_pairs():
     fit = plait.fit("likes[user, place] = A[user, p] G[p, q] B[place, q]", {"likes": tables()["visits"]},
                     rank={"p": 2, "q": 3}, seed=0, threads=1, max_iter=5, warmup=0, progress=False)  # fmt: skip

@@ -287,4 +287,6 @@ def train_test_split(
     out(str(split))
     run = shlex.quote(str(output / "run"))
     out(f"\nNext:\n  plait fit {shlex.quote(str(train))} -o {run}")
-    out(f"  plait evaluate {run} {split.relation} {shlex.quote(str(test))}")
+    ranked = [index for index in split.indices if index not in (split.by if isinstance(split.by, tuple) else ())]
+    target = f" --target {ranked[-1]}" if ranked else ""
+    out(f"  plait evaluate {run} {split.relation} {shlex.quote(str(test))}{target}")

@@ -257,7 +257,7 @@ def report(
         with locating({} if cells is None else {"test": cells}):
             found = None if cells is None or named is None else with_values(fit, named, cells, value)
             metrics, leaks = measure(fit, found, named)
-        subject = ReportData(fit, str(run), manifest(run), metrics, str(test or ""), leaks, value)
+        subject = ReportData(fit, str(run), manifest(run), metrics, str(test or ""), leaks, {"value": value, **options})
         write_report(subject, output, interactive=interactive)
     size = output.stat().st_size
     if json:

@@ -208,7 +208,7 @@ class Metrics(Mapping[str, float]):
             blocks.append(calibration(self))
         notes = list(self.notes)
         if len(chosen) < len(self.figures):
-            notes.append(f"all {len(self.figures)} metrics: `metrics.table()`, on the command line `--all`")
+            notes.append(f"all {len(self.figures)} metrics: `metrics.table()`, or `--all` on the command line")
         return Document(self.title(), (*blocks, *map(Note, notes)), self.to_dict())
 
     def title(self) -> str:

@@ -46,7 +46,7 @@ class Split:
     seed : int
         Random seed.
     chosen, candidates : int
-        How many were held out, and of how many.
+        Number of units that were held out, and of candidates.
     what : str
         What was chosen: cells, links, entities or pairs.
     links : int

@@ -175,7 +175,7 @@ def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -
 
     Notes
     -----
-    Use it as a given factor in a term of its own, ``w[] N[user, friend]``, with
+    Use it as a given factor in a separate term, ``w[] N[user, friend]``, with
     ``fixed={"N": plait.Exposure(plait.evidence.paths(links), default=0)}``.
 
     A path visits no node twice. So the value of a pair does not depend on whether it is

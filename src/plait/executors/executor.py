@@ -23,7 +23,7 @@ class Stats:
     Attributes
     ----------
     gradients : tuple of numpy.ndarray
-        One array per wanted operand.
+        One array per requested operand.
     value : float
         Contribution of the entries to the ELBO, on the scale of the rows.
     rare_cells, rare_entries, rare_beside : numpy.ndarray

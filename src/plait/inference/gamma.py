@@ -87,8 +87,7 @@ class GammaChain:
     ----------
     concentration : float or "auto", default "auto"
         How closely a period follows the one before: the relative standard deviation of a
-        step is √(2/(a − 1)). It is at least 1; ``"auto"`` adapts it to the data under VB,
-        from 10, where priors adapt, and is 10 otherwise.
+        step is √(2/(a − 1)), a > 1. ``"auto"`` starts at 10 and adapts to the data under VB.
     start : Gamma or None, default None
         Prior of the first period; by default that of other factors. Its mean adapts.
 

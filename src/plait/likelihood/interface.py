@@ -164,12 +164,12 @@ class Entry(NamedTuple):
 class Likelihood:
     """Base class of likelihoods: how values arise from Poisson counts.
 
-    Subclass it to define a likelihood of your own; it is registered by its ``name``.
+    Subclass it to define your own likelihood; it is registered by its ``name``.
 
     Attributes
     ----------
     name : str
-        The word for it in ``likelihood="…"``.
+        Its name in ``likelihood="…"``.
     wanted, hint : str
         Sentences for values that are not allowed.
     link : callable

@@ -30,7 +30,7 @@ class ReportData:
     """A fit with its run and test.
 
     `run`: path of the saved run; `header`: its manifest; both empty if it was not saved. `metrics`: of a test; `test`:
-    its file; `value`: its column of values, if named; `leaks`: warnings of its evaluation.
+    its file; `reading`: options of the command line for it; `leaks`: warnings of its evaluation.
     """
 
     fit: Fit
@@ -39,7 +39,7 @@ class ReportData:
     metrics: "Metrics | None" = None
     test: str = ""
     leaks: tuple[str, ...] = ()
-    value: str | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def config(self) -> Mapping[str, Any] | None:

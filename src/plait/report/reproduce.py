@@ -48,7 +48,7 @@ def fitting(subject: ReportData) -> str:
             f"fit.save({(subject.run or 'run')!r})\n"
             f'fit.report("report.html"{test})'
         )
-    tested = {} if metrics is None else {"test": subject.test, "relation": metrics.relation, "value": subject.value}
+    tested = {} if metrics is None else {"test": subject.test, "relation": metrics.relation, **subject.reading}
     words = _options({name: word for name, word in tested.items() if word is not None})
     return (
         f"plait fit {_config_name(subject)} -o {run_name(subject)}{_changes(subject)}\n"
@@ -81,8 +81,12 @@ def _options(changes: Mapping[str, Any]) -> list[str]:
     found = []
     for name, value in changes.items():
         flag = name.replace("_", "-")
-        if isinstance(value, bool):
+        if name == "quoted":
+            found.append("--unquoted")
+        elif isinstance(value, bool):
             found.append(f"--{flag}" if value else f"--no-{flag}")
+        elif isinstance(value, list):
+            found.append(f"--{flag} {shlex.quote(','.join(value))}")
         elif isinstance(value, Mapping):
             found += [f"--{flag} {shlex.quote(f'{key}={one}')}" for key, one in value.items()]
         else:

@@ -153,9 +153,14 @@ def lead(subject: ReportData) -> str:
         if name in metrics:
             other = metrics.baseline.figures.get(name) if metrics.baseline is not None else None
             beside = "" if other is None else f", popularity alone {other:.2f}"
-            links = f"{plural(metrics.links, 'held-out link')} of {metrics.relation}"
+            links = f"{plural(metrics.links, 'held-out link')} of {metrics.relation}{against(name)}"
             return f"{data} On {links}: {word} {metrics[name]:.2f}{beside}."
     return data
+
+
+def against(name: str) -> str:
+    """What a metric compares links with, unless these are the zeros of the test."""
+    return " and as many sampled non-links" if name.endswith("_uniform") else ""
 
 
 def _listed(parts: Sequence[str]) -> str:
@@ -184,6 +189,7 @@ def tiles(subject: ReportData) -> list[FigureTile]:
             curve, column = curves.get(name.split("_")[0], (None, ""))
             course = () if curve is None else _column(curve, column)
             note = "" if other is None else f"popularity {other:.3f}"
+            note += ", sampled non-links" * bool(against(name))
             found.append(FigureTile(word, f"{metrics[name]:.3f}", note, course))
     links = sum(len(known) for known in fit.known.values())
     if not found:
@@ -274,7 +280,7 @@ def _about(subject: ReportData) -> Facts:
             **members(fit),
             "objective": reached(fit),
             **_popularity(subject),
-            "stopped": fit.stop.sentence,
+            "ended": fit.stop.sentence,
             "seed": str(fit.seed),
             "fitted by": f"plait {subject.header.get('plait', __version__)}",
             "report by": f"plait {__version__}",

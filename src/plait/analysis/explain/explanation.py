@@ -115,7 +115,7 @@ class Explanation:
     other_links : int
         Number of supporting links that are not listed.
     other_responsibility : float
-        Their effect together.
+        Their total effect.
     method : str
         Method of the fit. EM has no prior.
     exact : one of "zero", "missing" or None
