@@ -279,7 +279,13 @@ def test_predicted_mean_is_an_einsum(name):
 
 def test_a_fit_with_every_factor_given_updates_nothing():
     A, B = np.full((2, 1), 0.5), np.full((3, 1), 2.0)
-    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.ones((2, 3))}, rank=1, fixed={"A": A, "B": B}, tol=0.0)
+    fit = plait.fit(
+        "X[i,j] = A[i,r] B[j,r]",
+        {"X": plait.Relation(np.ones((2, 3)), likelihood="poisson")},
+        rank=1,
+        fixed={"A": A, "B": B},
+        tol=0.0,
+    )
     assert str(fit.stop) == "nothing to update: every factor is fixed."
     assert fit.objective == pytest.approx(-6.0)
     assert [record.sweep for record in fit.history] == [0]

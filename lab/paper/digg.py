@@ -49,7 +49,9 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     about = dict[str, Any](cell)
     data, relation, run = load(lab, about["run"]), RELATION[about["task"]], about["run"]
     links = data.links[relation]
-    known = plait.Relation(links, unseen="zero")  # a story that nobody comments on is one without comments
+    known = plait.Relation(
+        links, unseen="zero", likelihood="poisson"
+    )  # a story that nobody comments on is one without comments
     # So many cells cannot be listed: links are hidden, and all that is no known link weighs less.
     train, test = plait.train_test_split(known, relation, fraction=about["missing"], by="thinned_links", seed=run)
     begin = time.perf_counter()
@@ -72,7 +74,9 @@ def fitted(data: Digg, task: str, method: str, train: plait.Relation, *, seed: i
     """The relation of the task, alone or coupled with the topics of the stories. All entities are known by name."""
     coupled = method.startswith("GCTF")
     model = plait.Model(SINGLE[task] + (SIDE if coupled else ""))
-    relations = {RELATION[task]: train} | ({"topics": plait.Relation(data.links["topics"])} if coupled else {})
+    relations = {RELATION[task]: train} | (
+        {"topics": plait.Relation(data.links["topics"], likelihood="poisson")} if coupled else {}
+    )
     entities = {axis: data.entities[axis] for axis in model.axes}
     if method == "truth":
         assert data.truth is not None

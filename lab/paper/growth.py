@@ -55,7 +55,9 @@ def bound(known: int) -> Any:
     """A cube whose cells are read once for all its fits."""
     side = round((known / SHARE) ** (1 / 3))
     cube = draw(side, known, 1, seed=0)
-    return MODEL.bind({"X": plait.Relation(cube.known, observed="listed")}, entities=entities(side))
+    return MODEL.bind(
+        {"X": plait.Relation(cube.known, observed="listed", likelihood="poisson")}, entities=entities(side)
+    )
 
 
 EXPERIMENT = Experiment("growth", "Growth: time of a sweep against known cells", cells, measure)

@@ -136,7 +136,10 @@ def sides(data: LastFM) -> dict[str, plait.Relation]:
     """Plays as 0/1, and friends; nobody could be a friend of himself, so the diagonal is missing."""
     users = data.friends["user"].unique()
     alone = pl.DataFrame({"user": users, "friend": users})
-    return {"plays": plait.Relation(data.plays), "friends": plait.Relation(data.friends, missing=alone)}
+    return {
+        "plays": plait.Relation(data.plays, likelihood="poisson"),
+        "friends": plait.Relation(data.friends, missing=alone, likelihood="poisson"),
+    }
 
 
 def played(data: LastFM) -> pl.DataFrame:

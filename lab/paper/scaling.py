@@ -43,7 +43,9 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     cube = draw(about["side"], about["known"], about["held_out"], seed=about["run"])
     begin = time.perf_counter()
     # Cells that are not listed are not 0: nobody measured them.
-    data = MODEL.bind({"X": plait.Relation(cube.known, observed="listed")}, entities=entities(about["side"]))
+    data = MODEL.bind(
+        {"X": plait.Relation(cube.known, observed="listed", likelihood="poisson")}, entities=entities(about["side"])
+    )
     figures: dict[str, float] = {}
     with TemporaryDirectory() as folder:
         for sweeps in STOPS:
@@ -94,7 +96,14 @@ def entities(side: int) -> dict[str, range]:
 def compiled() -> None:
     """Fit next to nothing, so that kernels are compiled before the clock starts."""
     few = draw(20, 1000, 10, seed=0).known
-    plait.fit(MODEL, {"X": plait.Relation(few, observed="listed")}, rank=RANK, seed=0, max_iter=40, progress=False)
+    plait.fit(
+        MODEL,
+        {"X": plait.Relation(few, observed="listed", likelihood="poisson")},
+        rank=RANK,
+        seed=0,
+        max_iter=40,
+        progress=False,
+    )
 
 
 EXPERIMENT = Experiment("scaling", "Scaling: millions of known cells", cells, measure)

@@ -104,8 +104,10 @@ def related(data: Uclaf, setting: Setting, acts: plait.Relation) -> dict[str, pl
     visited = {"visited": "place"} if "visited" in text else None
     found = {
         "acts": replace(acts, likelihood=setting.likelihood),
-        "visits": plait.Relation(data.visits, unseen="zero", weight=setting.visits, columns=visited),
-        "features": plait.Relation(data.features, unseen="zero", weight=setting.features),
+        "visits": plait.Relation(
+            data.visits, unseen="zero", weight=setting.visits, columns=visited, likelihood="poisson"
+        ),
+        "features": plait.Relation(data.features, unseen="zero", weight=setting.features, likelihood="poisson"),
     }
     return {name: found[name] for name in plait.Model(text).relations}
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray
 from plait.data.bound import BoundRelation, Data
-from plait.data.dispersion import is_overdispersed
+from plait.data.dispersion import has_pair_factor, is_overdispersed
 from plait.data.encoding.columns import kind
 from plait.data.encoding.names import Labels, listed
 from plait.data.observation.symmetry import count_cells
@@ -66,8 +66,10 @@ def check_data(
         if isinstance(source := sources[name], TableSource):
             yield from check_unique_axes(relation, source.rows, data.model)
         yield from check_direction(relation, data.model, find_asymmetric_indices(relation, data.model))
-        if relation.likelihood.name == "poisson" and not has_pair_factor(data.model.equation(name)):
-            yield from check_dispersion(relation, is_overdispersed(relation), relation.links.stored)
+        is_named = relation.likelihood.name == "poisson" and not relation.likelihood_by
+        if is_named and not has_pair_factor(data.model.equation(name)):
+            found = is_overdispersed(relation.links, relation.weights, relation.groups)
+            yield from check_dispersion(relation, found, relation.links.stored)
 
 
 def check_axes(
@@ -177,11 +179,6 @@ def check_direction(
             hint=f"If links have no direction, {hint}. If they have a direction, ignore "
             "plait.errors.AsymmetricLinksWarning.",
         )
-
-
-def has_pair_factor(equation: Equation) -> bool:
-    """Whether a factor has several visible indices: a number for each pair, or an exposure, explains any count."""
-    return any(sum(i in equation.indices for i in one.indices) > 1 for one in equation.occurrences)
 
 
 def check_dispersion(relation: "BoundRelation", found: bool, values: AnyArray) -> Iterator[PlaitWarning]:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from plait._typing import Array
+from plait.data.sources.relation import Relation
 from plait.errors import ParameterError, PlaitError
 from plait.fitting.fit import fit
 from plait.incremental.fold_in import TransientEntities
@@ -119,7 +120,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         entries = self._entries(X, reset=True)
         self.fit_: Fit = fit(
             MODEL,
-            {"X": entries},
+            {"X": Relation(entries, likelihood="poisson")},
             rank=None if self.n_components is None else int(self.n_components),
             max_iter=int(self.max_iter),
             tol=float(self.tol),

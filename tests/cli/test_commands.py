@@ -42,16 +42,18 @@ user    1 in friends                  6               0
 place   —                             3               0
 day     —                             3               0
 
-memory  about 8 kB while fitting: data 169 B, trees 336 B, factors 7 kB, buffers 768 B
-peak    about <size> of memory for `plait fit` in total
+likelihood  visits poisson (counts)
+memory      about 8 kB while fitting: data 169 B, trees 336 B, factors 7 kB, buffers 768 B
+peak        about <size> of memory for `plait fit` in total
 """
-TIME = "time    about <time> per sweep (measured), at most <time> for 40 sweeps and 50 of warm-up\n"
+TIME = "time        about <time> per sweep (measured), at most <time> for 40 sweeps and 50 of warm-up\n"
 FIT = f"""\
 {RELATIONS}
-model      vb, rank r = 2, seed 0
-objective  -84.577 after 40 sweeps, <time>
-ended      stopped after 40 sweeps: the relative change of the objective is 4.7e-04 (`tol` is 1e-06).
-saved      new run
+model       vb, rank r = 2, seed 0
+likelihood  visits poisson (counts)
+objective   -84.577 after 40 sweeps, <time>
+ended       stopped after 40 sweeps: the relative change of the objective is 4.7e-04 (`tol` is 1e-06).
+saved       new run
 
 Next:
   plait top 'new run' visits
@@ -62,11 +64,12 @@ Next:
 """
 INFO = f"""\
 {MODEL}
-method     vb, rank r = 2, seed 0
-axes       user 6, place 3, day 3
-objective  -84.577 after 40 sweeps, <time>
-ended      stopped after 40 sweeps: the relative change of the objective is 4.7e-04 (`tol` is 1e-06).
-saved      run, <size>, by plait {plait.__version__}
+method      vb, rank r = 2, seed 0
+axes        user 6, place 3, day 3
+likelihood  visits poisson (counts)
+objective   -84.577 after 40 sweeps, <time>
+ended       stopped after 40 sweeps: the relative change of the objective is 4.7e-04 (`tol` is 1e-06).
+saved       run, <size>, by plait {plait.__version__}
 
 relation   likelihood   size        links   sum of values
 ─────────────────────────────────────────────────────────
@@ -119,8 +122,9 @@ def test_check_has_json(world):
     found = world.json("check model.toml --no-time")
     assert found["axes"] == {"user": 6, "place": 3, "day": 3}
     assert found["relations"]["visits"] == {
-        "indices": ["user", "place", "day"], "shape": [6, 3, 3], "likelihood": "poisson", "links": 14, "zeros": 31,
-        "missing": 9, "duplicates": 0, "unseen": {"user": 1, "place": 0, "day": 0},
+        "indices": ["user", "place", "day"], "shape": [6, 3, 3], "likelihood": "poisson",
+        "likelihood_by": "counts", "links": 14, "zeros": 31, "missing": 9, "duplicates": 0,
+        "unseen": {"user": 1, "place": 0, "day": 0},
         "self_links": None, "dropped_self_links": 0, "undirected": [],
         "values": {"least": 1.0, "median": 2.0, "mean": 30 / 14, "most": 5.0, "ones": 5},
     }  # fmt: skip
@@ -144,6 +148,7 @@ def test_check_warns_of_unsuitable_data(scratch):
     scratch.write("friends.csv", "user,friend,value\nann,bob,1\nbob,ann,1\n")
     scratch.change('"bernoulli"', '"poisson"\nobserved = "listed"')
     scratch.change("U[user, r] F", "V[user, r] F")
+    scratch.change('value = "plays"', 'value = "plays"\nlikelihood = "poisson"')
     result = scratch.plait("check model.toml --no-time")
     assert result.exit_code == 0
     words = [

@@ -44,9 +44,9 @@ def test_ctrl_c_saves_the_run_and_names_resume(scratch):
     wait_for_sweeps(scratch.folder / "stopped")
     process.send_signal(signal.SIGINT)
     code, out, err = finished(process)
-    sweeps = int(re.search(r"ended      interrupted after (\d+) sweeps; the result is the fit so far.\n", out)[1])
+    sweeps = int(re.search(r"ended       interrupted after (\d+) sweeps; the result is the fit so far.\n", out)[1])
     assert (code, err) == (1, "reading …\nbinding …\nfit …\nsaving …\n")
-    assert out.endswith("saved      stopped\n\nNext:\n  plait resume stopped\n")
+    assert out.endswith("saved       stopped\n\nNext:\n  plait resume stopped\n")
     assert manifest(scratch.folder / "stopped")["members"][0]["history"][-1][0] == sweeps
     assert scratch.plait(f"resume stopped --max-iter {sweeps + 2}").exit_code == 0
     assert plait.load(scratch.folder / "stopped").history[-1].sweep == sweeps + 2
@@ -61,8 +61,8 @@ def test_a_run_interrupted_in_the_warm_up_is_resumed(scratch, monkeypatch):
     result = scratch.plait("fit model.toml -o stopped")
     monkeypatch.undo()
     assert (result.exit_code, result.stderr) == (1, "")
-    assert "\nended      interrupted in the warm-up; the result is the" in result.stdout
-    assert result.stdout.endswith("saved      stopped\n\nNext:\n  plait resume stopped\n")
+    assert "\nended       interrupted in the warm-up; the result is the" in result.stdout
+    assert result.stdout.endswith("saved       stopped\n\nNext:\n  plait resume stopped\n")
     assert "interrupted in the warm-up" in scratch.stdout("info stopped")
     assert scratch.json("info stopped")["sweeps"] == 0
     scratch.stdout("top stopped visits")

@@ -67,7 +67,7 @@ def test_resume_of_a_finished_run_that_is_damaged_says_so(scratch):
 
 
 def test_a_run_without_sweeps_is_resumed(scratch):
-    assert "ended      no sweeps: `max_iter` is 0" in scratch.stdout("fit model.toml -o zero --max-iter 0")
+    assert "ended       no sweeps: `max_iter` is 0" in scratch.stdout("fit model.toml -o zero --max-iter 0")
     assert scratch.stdout("resume zero").endswith("\nContinue with --max-iter 2.")
     assert scratch.json("resume zero --max-iter 2")["sweeps"] == 2
 

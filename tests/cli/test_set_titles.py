@@ -61,7 +61,7 @@ def test_commands_show_titles_next_to_names(world, run):
     assert words.startswith('visits(ann lee, gym "</script>", 3 "301")\n')
     explained = run.json(["explain", "run", "visits", "user=ann lee", "place=gym", "day=3"])
     assert explained["titles"] == {"place": "</script>", "day": "301"}
-    assert "titles     place 2 of 3, day 2 of 3" in run.stdout("info run")
+    assert "titles      place 2 of 3, day 2 of 3" in run.stdout("info run")
     assert run.json("info run")["titles"] == {"place": 2, "day": 2}
 
 

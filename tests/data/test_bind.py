@@ -353,7 +353,7 @@ def test_print_summarises_the_data():
         "  missing cells   1\n"
         "  without links   2 of 4 user\n"
         "  duplicates      1 row summed\n"
-        "  likelihood      poisson\n"
+        "  likelihood      poisson (auto: counts)\n"
         "  weights         0.5 - 0.5 T[user, place](1)\n"
         "friends[user, friend]: 4 × 4 = 16 cells\n"
         "  observed links  2, sum of values 2\n"
@@ -362,7 +362,7 @@ def test_print_summarises_the_data():
         "  self-links      missing\n"
         "  without links   1 of 4 user\n"
         "  without links   1 of 4 friend\n"
-        "  likelihood      poisson\n"
+        "  likelihood      bernoulli (auto: all values are 0 or 1)\n"
         "  weights         m[user] m[friend] - T[user, friend](3)"
     )
 

@@ -9,6 +9,7 @@ import pytest
 import plait
 from plait.data import dispersion
 from plait.data.observation.links import LinkArrays
+from plait.data.observation.weights import along
 from tests.support.caught_warnings import bound_to, caught, fitted, one
 
 MATRIX = "X[i, j] = A[i, r] B[j, r]"
@@ -26,6 +27,10 @@ def draw(concentration, *sizes, rate=5.0, rank=8):
     factors = [rng.gamma(concentration, 1.0, (size, rank)) for size in sizes]
     letters = "ijk"[: len(sizes)]
     return rng.poisson(rate * np.einsum(",".join(f"{one}r" for one in letters) + f"->{letters}", *factors))
+
+
+def poisson(data, **options):
+    return plait.Relation(data, likelihood="poisson", **options)
 
 
 def as_table(X):
@@ -54,30 +59,34 @@ def test_the_excess_is_that_of_a_dense_computation(undirected):
         np.fill_diagonal(X, np.nan)
     relation = plait.Model(text).bind({"X": X}).relations["X"]
     links = LinkArrays(relation.cells, relation.values, relation.cell_weights)
-    found = dispersion._excess(relation, links, dispersion._marginals(relation))
+    exposures = [along(relation.weights, (index,)) for index in relation.indices]
+    marginals = dispersion._marginals(relation.links)
+    found = dispersion.excess(links, relation.shape, relation.groups, exposures, marginals)
     assert found == pytest.approx(oracle(X), rel=1e-9)
     assert found > 1
 
 
 WARNS = {
-    "an array": bound_to(MATRIX, X=BURSTS),
-    "a fit": fitted(MATRIX, {"X": BURSTS}, rank=2),
-    "a table": bound_to(MATRIX, X=as_table(BURSTS)),
-    "a weight": bound_to(MATRIX, X=plait.Relation(as_table(BURSTS), weight=0.01)),
-    "one index more": bound_to("X[i, j, k] = A[i, r] B[j, r] C[k, r]", X=CUBE),
+    "an array": bound_to(MATRIX, X=poisson(BURSTS)),
+    "a fit": fitted(MATRIX, {"X": poisson(BURSTS)}, rank=2),
+    "a table": bound_to(MATRIX, X=poisson(as_table(BURSTS))),
+    "a weight": bound_to(MATRIX, X=poisson(as_table(BURSTS), weight=0.01)),
+    "one index more": bound_to("X[i, j, k] = A[i, r] B[j, r] C[k, r]", X=poisson(CUBE)),
 }
 SILENT = {
-    "rates of few entities": bound_to(MATRIX, X=draw(0.1, 120, 100)),
-    "larger rates": bound_to(MATRIX, X=draw(0.1, 120, 100, rate=500.0)),
-    "three indices": bound_to("X[i, j, k] = A[i, r] B[j, r] C[k, r]", X=draw(0.1, 40, 30, 10, rate=50.0)),
-    "separate groups": bound_to(MATRIX, X=np.random.default_rng(3).poisson(np.where(GROUPS, 30.0, 0.01))),
-    "few columns": bound_to(MATRIX, X=np.random.default_rng(3).poisson(RNG.lognormal(3.0, 1.5, (200, 1)) * [[1, 2]])),
-    "one favourite each": bound_to(MATRIX, X=np.random.default_rng(3).poisson(FAVOURITES)),
-    "ratings": bound_to(MATRIX, X=plait.Relation(as_table(GROUPS * np.arange(1.0, 101)), observed="listed")),
+    "rates of few entities": bound_to(MATRIX, X=poisson(draw(0.1, 120, 100))),
+    "larger rates": bound_to(MATRIX, X=poisson(draw(0.1, 120, 100, rate=500.0))),
+    "three indices": bound_to("X[i, j, k] = A[i, r] B[j, r] C[k, r]", X=poisson(draw(0.1, 40, 30, 10, rate=50.0))),
+    "separate groups": bound_to(MATRIX, X=poisson(np.random.default_rng(3).poisson(np.where(GROUPS, 30.0, 0.01)))),
+    "few columns": bound_to(
+        MATRIX, X=poisson(np.random.default_rng(3).poisson(RNG.lognormal(3.0, 1.5, (200, 1)) * [[1, 2]]))
+    ),
+    "one favourite each": bound_to(MATRIX, X=poisson(np.random.default_rng(3).poisson(FAVOURITES))),
+    "ratings": bound_to(MATRIX, X=poisson(as_table(GROUPS * np.arange(1.0, 101)), observed="listed")),
     "negative binomial": bound_to(MATRIX, X=plait.Relation(as_table(BURSTS), likelihood="negbin")),
-    "an exposure": bound_to("X[i, j] = V[i, j] A[i, r] B[j, r]", X=BURSTS),
-    "one index": bound_to("X[i] = A[i]", X=BURSTS.max(axis=1)),
-    "few links": bound_to(MATRIX, X=np.array([[1.0, 0.0, 2.0], [0.0, 30.0, 0.0]])),
+    "an exposure": bound_to("X[i, j] = V[i, j] A[i, r] B[j, r]", X=poisson(BURSTS)),
+    "one index": bound_to("X[i] = A[i]", X=poisson(BURSTS.max(axis=1))),
+    "few links": bound_to(MATRIX, X=poisson(np.array([[1.0, 0.0, 2.0], [0.0, 30.0, 0.0]]))),
 }
 
 
@@ -92,10 +101,14 @@ def test_counts_that_poisson_can_explain_are_silent(name):
 
 
 def test_amounts_are_sent_to_tweedie():
-    one(caught(bound_to(MATRIX, X=BURSTS * 1.01)), OVER, '`likelihood="tweedie"`')
+    one(caught(bound_to(MATRIX, X=poisson(BURSTS * 1.01))), OVER, '`likelihood="tweedie"`')
 
 
 def test_pack_warns_of_the_same_counts(tmp_path):
-    one(caught(lambda: plait.pack(MATRIX, {"X": as_table(BURSTS)}, tmp_path / "a", progress=False)), OVER, "negbin")
-    few = as_table(draw(0.1, 120, 100))
+    one(
+        caught(lambda: plait.pack(MATRIX, {"X": poisson(as_table(BURSTS))}, tmp_path / "a", progress=False)),
+        OVER,
+        "negbin",
+    )
+    few = poisson(as_table(draw(0.1, 120, 100)))
     assert caught(lambda: plait.pack(MATRIX, {"X": few}, tmp_path / "b", progress=False)) == []

@@ -128,7 +128,7 @@ def test_print_shows_data_and_options():
         "  observed    zeros have weight 0.1, links 1\n"
         "  missing     1 table of hidden cells\n"
         "  unseen      zero: entities without links in this relation are zeros\n"
-        "  likelihood  poisson\n"
+        "  likelihood  auto\n"
         "  weight      2.0"
     )
     assert str(Relation(np.array([[1.0, np.nan]]), indices=("j", "i"))).split("\n")[:2] == [

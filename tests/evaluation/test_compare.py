@@ -20,7 +20,8 @@ def pair():
     A, B, C = (rng.gamma(0.7, 1.0, (n, 2)) for n in (8, 7, 5))
     cells = np.argwhere(rng.poisson(np.einsum("ir,jr,kr", A, B, C)))
     table = pl.DataFrame({i: [f"{i}{n}" for n in cells[:, k]] for k, i in enumerate(INDICES)})
-    train, test = plait.train_test_split(table, fraction=0.3, by="cells", seed=0)
+    counts = plait.Relation(table, likelihood="poisson")
+    train, test = plait.train_test_split(counts, fraction=0.3, by="cells", seed=0)
     fits = {"CP": plait.fit(MODEL, {"X": train}, rank=2, max_iter=20, seed=0)}
     return fits | {"popularity": plait.fit(OTHER, {"X": train}, max_iter=20, seed=0)}, test
 
@@ -65,7 +66,7 @@ def test_fits_may_number_their_entities_differently(pair):
     more = {i: [*own, f"{i} more"] for i, own in shuffled.items()}
     cells = fits["CP"].known["X"].cells
     table = pl.DataFrame({i: [names[i][n] for n in cells[:, k]] for k, i in enumerate(INDICES)})
-    other = plait.fit(OTHER, {"X": plait.Relation(table, unseen="missing")}, max_iter=20, seed=0, entities=more)
+    other = plait.fit(OTHER, {"X": plait.Relation(table, likelihood="poisson")}, max_iter=20, seed=0, entities=more)
     assert other.entities["i"].names.to_list() != names["i"]
     one = plait.compare({"CP": fits["CP"], "other": other}, "X", test, **OPTIONS)
     two = plait.compare({"other": other, "CP": fits["CP"]}, "X", test, **OPTIONS)
@@ -80,7 +81,8 @@ def test_fits_may_number_their_entities_differently(pair):
 def test_fits_that_know_other_entities_are_refused(pair):
     fits, _ = pair
     table = pl.DataFrame({"i": ["i0", "i1"], "j": ["j0", "j1"], "k": ["k0", "k1"]})
-    small = plait.fit(OTHER, {"X": table}, max_iter=2, seed=0, entities={"i": ["i0", "i1", "else"]})
+    counts = plait.Relation(table, likelihood="poisson")
+    small = plait.fit(OTHER, {"X": counts}, max_iter=2, seed=0, entities={"i": ["i0", "i1", "else"]})
     check_refused(
         DataError,
         lambda: plait.compare({"CP": fits["CP"], "small": small}, "X", table),

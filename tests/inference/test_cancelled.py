@@ -12,6 +12,7 @@ from plait.inference.exposure import ExposureSums
 from plait.inference.gamma import point
 from plait.inference.occurrences import Use
 from tests.support import oracle
+from tests.support.problems import as_counts
 from tests.support.weights import dense_of, random_weights
 
 COUPLED = "X[i,j] = A[i,r] B[j,r]\nY[i,j] = A[i,r] B[j,r] w[r]"
@@ -39,7 +40,7 @@ def log_likelihood(text, data, fit):
 def test_coupled_em_with_missing_cells_reports_the_likelihood_of_its_state_and_never_falls(rank, seed):
     X, Y = binary(9, (0.7, 0.3))
     data = {"X": X, "Y": Y}
-    fit = plait.fit(COUPLED, data, rank=rank, seed=seed, method="em", max_iter=200, tol=0.0)
+    fit = plait.fit(COUPLED, as_counts(data), rank=rank, seed=seed, method="em", max_iter=200, tol=0.0)
     bounds = np.array([record.objective for record in fit.history])
     assert fit.objective == pytest.approx(log_likelihood(COUPLED, data, fit), rel=1e-9)
     assert np.diff(bounds).min() >= -1e-9 * np.abs(bounds).max()

@@ -12,7 +12,7 @@ from tests.support import gibbs as sampling
 from tests.support import oracle
 from tests.support.infer_laws import BOTH_LIKELIHOODS
 from tests.support.models import RANKS, SIZES
-from tests.support.problems import make, state_of
+from tests.support.problems import as_counts, make, state_of
 
 # Models with one free factor over visible indices: its posterior under Poisson is a Gamma, exactly.
 ONE_FACTOR = (
@@ -32,14 +32,14 @@ SHAPE = {"i": 5, "j": 3, "k": 4}
 def as_relation(way, indices, X, rng):
     """The data seen in one way, and M."""
     if X.ndim == 0:
-        return plait.Relation(X), np.ones(())
+        return as_counts(X), np.ones(())
     if way == "all":
-        return plait.Relation(X), np.ones(X.shape)
+        return as_counts(X), np.ones(X.shape)
     mask = rng.random(X.shape) < (0.8 if way == "most" else 0.4)
     if way == "listed":
         table = pl.DataFrame(dict(zip(indices, np.nonzero(mask))) | {"value": X[mask]})
-        return plait.Relation(table, observed="listed"), mask.astype(float)
-    return plait.Relation(np.where(mask, X, np.nan)), mask.astype(float)
+        return as_counts(plait.Relation(table, observed="listed")), mask.astype(float)
+    return as_counts(np.where(mask, X, np.nan)), mask.astype(float)
 
 
 @pytest.mark.quick(executor=["reference"])
@@ -76,7 +76,8 @@ def test_one_free_factor_has_its_exact_gamma_posterior_and_evidence(text, way, e
 @pytest.mark.parametrize(("A", "B"), [(0.5, 10.0), (3.0, 0.2), (1e-3, 1.0)])
 def test_bound_of_one_scalar_and_one_count_is_a_log_negative_binomial(count, A, B):
     X, start = np.array(float(count)), {"c": np.array(2.0)}
-    fit = plait.fit("X[] = c[]", {"X": X}, prior=plait.Gamma(A, B), adapt_prior=None, max_iter=1, init=start)
+    prior = plait.Gamma(A, B)
+    fit = plait.fit("X[] = c[]", as_counts({"X": X}), prior=prior, adapt_prior=None, max_iter=1, init=start)
     assert fit.objective == pytest.approx(nbinom.logpmf(count, A, 1 / (1 + B / A)), rel=1e-9, abs=1e-12)
 
 

@@ -8,7 +8,7 @@ import plait
 from tests.support import oracle
 from tests.support.infer_laws import BOTH_LIKELIHOODS, METHODS, finite
 from tests.support.models import MODELS
-from tests.support.problems import starts, state_of
+from tests.support.problems import as_counts, starts, state_of
 
 CP3, CP5 = MODELS["cp3"], MODELS["cp5"]
 COUPLED = "X[i,j] = A[i,r] B[j,r]\nY[i,k] = A[i,r] C[k,r]"
@@ -22,7 +22,7 @@ def counts(seed, *shape, rate=2.0):
 
 def fitted(X, method="vb", text=CP3, max_iter=60, **options):
     """A finite fit of one relation X, or of several."""
-    data = X if isinstance(X, dict) else {"X": X}
+    data = as_counts(X if isinstance(X, dict) else {"X": X})
     options = {"seed": 0} | METHODS[method] | options
     return finite(plait.fit(text, data, method=method, max_iter=max_iter, **options))
 

@@ -80,7 +80,9 @@ def test_every_method_updates(tmp_path, how, way):
 
 @pytest.mark.parametrize("way", ["counts", "listed"])
 def test_undirected_links(tmp_path, way):
-    memory, disk = fit_both(tmp_path, plait.Relation(friends(), **WAYS[way]), FRIENDS, "friends")
+    memory, disk = fit_both(
+        tmp_path, plait.Relation(friends(), **{"likelihood": "poisson"} | WAYS[way]), FRIENDS, "friends"
+    )
     new = {"friends": pl.DataFrame({"user": [70, 71, 5], "friend": [2, 70, 70]})}
     user, friend = friends().row(0)
     again = {"friends": pl.DataFrame({"user": [friend, 70], "friend": [user, 3]})}

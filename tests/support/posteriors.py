@@ -22,7 +22,9 @@ EQUATIONS = {
 def cp_fit(factors, C, E):
     """A CP fit whose cell (n, n, …) has the posteriors C[n, k, :], E[n, k, :] in factor k, and these cells."""
     text = EQUATIONS[factors]
-    tiny = plait.fit(text, {"X": np.ones((2,) * factors)}, rank=1, max_iter=1, seed=0)
+    tiny = plait.fit(
+        text, {"X": plait.Relation(np.ones((2,) * factors), likelihood="poisson")}, rank=1, max_iter=1, seed=0
+    )
     posteriors = {
         name: Posterior(old.indices, C[:, k], E[:, k] / C[:, k], E[:, k], E[:, k])
         for k, (name, old) in enumerate(tiny.factors.items())

@@ -77,6 +77,14 @@ class Case:
         return abs(oracle.log_likelihood(problem, state) + rate) + rate + abs(prior)
 
 
+def as_counts(data):
+    """Data of a relation, or of several by name, as Poisson counts where no likelihood is named."""
+    if isinstance(data, dict):
+        return {name: as_counts(one) for name, one in data.items()}
+    relation = data if isinstance(data, plait.Relation) else plait.Relation(data)
+    return replace(relation, likelihood="poisson") if relation.likelihood == "auto" else relation
+
+
 def make(name, way="all", likelihood="poisson", *, exposed=False):
     """A model of `support.models` with data drawn from it, observed in a way of `support.ways_of_observing`."""
     model = plait.Model((EXPOSED | ONLY_EXPOSED if exposed else PLAIN)[name])

@@ -13,6 +13,7 @@ from plait.executors import Reference
 from plait.tuning import TUNING
 from tests.support.every_cell import check
 from tests.support.manifests import seal
+from tests.support.problems import as_counts
 from tests.support.searching import check_per
 
 FRIENDS = "X[user, friend] = U[user, r] F[friend, r]; friend: user"
@@ -22,7 +23,7 @@ PLAIN = "X[i, j, k] = A[i, r] B[j, r] C[k, r]"
 
 def fitted(text, relation, **options):
     settings = {"rank": 2, "max_iter": 3, "seed": 0, "executor": Reference()} | options
-    return plait.fit(text, {"X": relation}, **settings)
+    return plait.fit(text, {"X": as_counts(relation)}, **settings)
 
 
 def links(shape, seed=0, share=0.3):

@@ -12,6 +12,7 @@ from tests.support import problems
 from tests.support.every_cell import all_rates
 from tests.support.models import EXPOSED, MODELS
 from tests.support.posteriors import with_posteriors
+from tests.support.problems import as_counts
 from tests.support.searching import TABLES, check_per, exposed, made, predicted, random_exposure
 
 
@@ -73,7 +74,7 @@ def visits():
         pl.format("u{}", "user").alias("user"), pl.format("p{}", "place").alias("place")
     )
     model = "visits[user, place, day] = U[user, r] P[place, r] D[day, r]"
-    return plait.fit(model, {"visits": table}, rank=2, max_iter=4, seed=0, executor=Reference())
+    return plait.fit(model, as_counts({"visits": table}), rank=2, max_iter=4, seed=0, executor=Reference())
 
 
 def test_each_is_one_call_for_each_entity(visits, way):

@@ -46,9 +46,9 @@ class Uclaf:
     def relations(self) -> dict[str, plait.Relation]:
         """The three as plait.fit takes them: every cell that is not listed is an observed zero."""
         return {
-            "acts": plait.Relation(self.links, unseen="zero"),
-            "visits": plait.Relation(self.visits, unseen="zero", columns={"visited": "place"}),
-            "features": plait.Relation(self.features, unseen="zero"),
+            "acts": plait.Relation(self.links, unseen="zero", likelihood="poisson"),
+            "visits": plait.Relation(self.visits, unseen="zero", columns={"visited": "place"}, likelihood="poisson"),
+            "features": plait.Relation(self.features, unseen="zero", likelihood="poisson"),
         }
 
 

@@ -302,7 +302,7 @@ def _cannot_go_on(error: "CannotGoOnError") -> ParameterError:
 def _summary(data: "Data", fitted: "Fit", run: Path) -> Document:
     about = {
         "model": f"{fitted.method}, rank {rank_words(fitted.rank, fitted.settings)}, seed {fitted.seed}",
-        **found_words(fitted.settings),
+        **found_words(fitted.settings, fitted.likelihood),
         **members(fitted),
         "objective": reached(fitted),
         "ended": ending(fitted, manifest(run)),

@@ -34,7 +34,8 @@ class BoundRelation:
     `value`: column names of a table. `seen`: entities of unhidden rows, by index (empty for arrays, which have them
     all). `self_links`: "missing" or "observed"; "" where there are none. `open_weight`: whether a fit has to find its
     weight, 1 so far. `groups`: exchangeable positions (`observation.symmetry`): links are in canonical orientation and
-    count once, M has all orientations. `rule`: observation of cells of new entities. `kind`: library of the table. The
+    count once, M has all orientations. `rule`: observation of cells of new entities. `kind`: library of the table.
+    `likelihood_by`: why this likelihood was chosen, "" where it was given. The
     rest are counts for summaries: `observed_cells` have M > 0, `dropped_self_links` were listed and dropped.
     """
 
@@ -56,6 +57,7 @@ class BoundRelation:
     dropped_self_links: int = 0
     kind: str = "polars"
     rule: Rule | None = None
+    likelihood_by: str = ""
 
     @property
     def cells(self) -> AnyArray:
@@ -130,7 +132,9 @@ class BoundRelation:
                 lines.append(f"without links   {count:,} of {self.shape[self.indices.index(index)]:,} {index}")
         if self.summed:
             lines.append(f"duplicates      {self.summed:,} row{'' if self.summed == 1 else 's'} summed")
-        lines.append(f"likelihood      {self.likelihood}")
+        lines.append(
+            f"likelihood      {self.likelihood}{f' (auto: {self.likelihood_by})' if self.likelihood_by else ''}"
+        )
         lines.append(f"weights         {self.weights}")
         if self.open_weight:
             lines.append("weight          auto: plait.fit chooses it")

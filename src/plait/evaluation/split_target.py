@@ -144,11 +144,8 @@ def read_split_target(
     relations = {key: value.tabled(own, key) for key, value in relations.items()}
     known = {key: _bindable(r, model is not None) for key, r in relations.items()}
     bound = bind(own, known, entities=_declared(labels, axes, model), warn=False)  # the fit will warn
-    # A split may hide every self-link; self-links must stay observed then.
-    observed = {
-        key: replace(r, self_links="observed") for key, r in relations.items() if _observes(bound.relations[key])
-    }
-    return SplitTarget(name, given, {**relations, **observed}, bound, times)
+    settled = {key: _settled(r, bound.relations[key], model) for key, r in relations.items()}
+    return SplitTarget(name, given, settled, bound, times)
 
 
 def _given(data: Any, model: Model | None) -> Mapping[str, Any] | None:
@@ -169,8 +166,14 @@ def _without_doubt(name: str, relation: Relation, indices: tuple[str, ...]) -> R
     return relation if relation.value is not None or len(indices) < 3 else replace(relation, indices=indices)
 
 
-def _observes(relation: BoundRelation) -> bool:
-    return relation.self_links == "observed"
+def _settled(relation: Relation, bound: BoundRelation, model: Model | None) -> Relation:
+    """The relation with what all its data decide: a split may hide every self-link, or every large value."""
+    if bound.self_links == "observed":
+        relation = replace(relation, self_links="observed")
+    is_sure = model is not None or bound.likelihood != "poisson"  # factors decide whether counts are too uneven
+    if relation.named_likelihood is None and is_sure:
+        relation = replace(relation, likelihood=bound.likelihood, _likelihood_by=bound.likelihood_by)
+    return relation
 
 
 def _bindable(relation: Relation, has_diagonal: object) -> Relation:

@@ -18,12 +18,19 @@ from plait.checks import (
     check_unique_axes,
     check_zeros,
     find_asymmetric_indices,
-    has_pair_factor,
     mostly_observed,
 )
 from plait.data.bound import BoundRelation
-from plait.data.dispersion import MAX_POISSON_VALUE, SAMPLE_LINKS, exceeds_poisson
+from plait.data.dispersion import (
+    MAX_POISSON_VALUE,
+    MIN_EXCESS_NATS,
+    MIN_LINKS,
+    SAMPLE_LINKS,
+    excess,
+    has_pair_factor,
+)
 from plait.data.observation.links import LinkArrays
+from plait.data.observation.weights import along
 from plait.data.outofcore.bind_blocks import OnDisk
 from plait.data.outofcore.block_table import LinksOnDisk
 from plait.data.outofcore.memory_budget import bytes_of
@@ -120,10 +127,20 @@ def check_packed(model: Model, packed: Packed) -> Iterator[PlaitWarning]:
             yield from check_zeros(relation, most if least == most else None)
         yield from check_unique_axes(relation, said["rows"], model)
         yield from check_direction(relation, model, find_asymmetric_indices(relation, model, _count_unmirrored))
-        if relation.likelihood.name == "poisson" and most > MAX_POISSON_VALUE and not has_pair_factor(equation):
-            own = cast(LinksOnDisk, relation.links).disk.packed
-            sample, marginals = _choose_links(own), [own.marginals[index][0] for index in relation.indices]
-            yield from check_dispersion(relation, exceeds_poisson(relation, sample, marginals), sample.values)
+        is_named = relation.likelihood.name == "poisson" and not relation.likelihood_by
+        if is_named and most > MAX_POISSON_VALUE and not has_pair_factor(equation):
+            yield from _check_dispersion(relation)
+
+
+def _check_dispersion(relation: BoundRelation) -> Iterator[PlaitWarning]:
+    """The warning about counts; never where M is on disk."""
+    if len(relation.links) < MIN_LINKS or not all(term.in_memory for term in relation.weights.terms):
+        return
+    own = cast(LinksOnDisk, relation.links).disk.packed
+    sample, marginals = _choose_links(own), [own.marginals[index][0] for index in relation.indices]
+    exposures = [along(relation.weights, (index,)) for index in relation.indices]
+    found = excess(sample, relation.shape, relation.groups, exposures, marginals) >= MIN_EXCESS_NATS
+    yield from check_dispersion(relation, found, sample.values)
 
 
 def _choose_links(packed: PackedRelation) -> LinkArrays:

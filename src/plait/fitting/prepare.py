@@ -32,6 +32,7 @@ from plait.inference.initialisation import go_on, parts_of
 from plait.inference.loop import ADAPT_AFTER, ADAPT_WARM, JOIN_SWEEP, Settings
 from plait.inference.problem import Problem
 from plait.inference.state import State
+from plait.likelihood import as_likelihood
 from plait.machine import memory
 from plait.model import Model
 from plait.result import Fit
@@ -138,6 +139,8 @@ def check_arguments(
     ties = validation.ties(model, given.adapt_prior, given.method, free)
     validation.warmup_sweeps(given.warmup, given.method, given.init, given.prune, free)
     bound = bound_data(model, data, given.entities)
+    if is_resumed(given.init):
+        bound = _with_begun_likelihoods(bound, manifest(given.init)["likelihood"])
     chains = validation.chained(model, given.prior, given.method, free)
     pairs = pairs_of(bound, free, chains)
     layouts = build_layouts(model, bound, ranks, pairs)
@@ -169,7 +172,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     checked = check_arguments(model, data, given, warn=warn)
     bound, exposures, loop = checked.data, checked.exposures, checked.loop
     executor: Executor = given.executor or Threads(given.threads)
-    words = _words(given, checked.ranks, loop, executor.threads)
+    words = _words(bound, given, checked.ranks, loop, executor.threads)
     origin = _origin(bound, given, exposures, checked.given, words)
     begun: dict[int, State] = {}
     if isinstance(given.init, (str, PathLike)):
@@ -211,7 +214,7 @@ def _check_alone(given: Options) -> None:
     validation.check_restarts(given.restarts, given.combine, given.init, given.bootstrap)
 
 
-def _words(given: Options, ranks: Mapping[str, int], loop: Settings, threads: int) -> dict[str, Any]:
+def _words(data: Data, given: Options, ranks: Mapping[str, int], loop: Settings, threads: int) -> dict[str, Any]:
     """Settings of a fit as JSON, for `Fit.settings` and the manifest of a run."""
     resolved = {
         "rank": dict(ranks),
@@ -227,6 +230,8 @@ def _words(given: Options, ranks: Mapping[str, int], loop: Settings, threads: in
     found = ({"rank_by": given.rank_by} if given.rank_by else {}) | dict(given.found_weights or {})
     terms = {name: value.words() for name, value in (given.fixed or {}).items() if isinstance(value, ComputedFactor)}
     found |= {"evidence_terms": terms} if terms else {}
+    reasons = {name: relation.likelihood_by for name, relation in data.relations.items() if relation.likelihood_by}
+    found |= {"likelihood_by": reasons} if reasons else {}
     join = {"join": loop.join} if loop.late else {}
     return given.words(resolved) | {"adapt_after": loop.adapt_after} | join | found
 
@@ -307,6 +312,17 @@ def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str
             hint="Pass `entities` to `model.bind`.",
         )
     return data
+
+
+def _with_begun_likelihoods(data: Data, likelihoods: Mapping[str, Any]) -> Data:
+    """The data with the likelihoods that were chosen when a run began."""
+    relations = dict(data.relations)
+    for name, relation in relations.items():
+        if relation.likelihood_by and name in likelihoods and relation.links.in_memory:
+            begun = as_likelihood(likelihoods[name])
+            if not begun.bad(relation.links.stored).any():
+                relations[name] = replace(relation, likelihood=begun)
+    return replace(data, relations=relations)
 
 
 def _origin(

@@ -18,7 +18,7 @@ from plait.data.observation.structural_zeros import Tables
 from plait.data.observation.symmetry import mirrored
 from plait.data.sources.arrays import is_array
 from plait.data.sources.coercion import as_table, by_relation
-from plait.data.sources.relation import Relation, as_relation
+from plait.data.sources.relation import AUTO, Relation, as_relation
 from plait.data.sources.tables import TableSource, column_names, is_table
 from plait.data.sparse.csf_index import distinct
 from plait.errors import DataError, ParameterError, TableLocation, quoted, suggestion
@@ -129,7 +129,7 @@ def _check_alike(fit: Fitted, name: str, relation: Relation, rule: Rule) -> None
     given = {
         "observed": (relation.observed, "all", observed.get(relation.observed, relation.observed) == rule.unlisted),
         "unseen": (relation.unseen, "missing", relation.unseen == rule.unseen),
-        "likelihood": (relation.likelihood, "poisson", relation.likelihood == fit.likelihood[name]),
+        "likelihood": (relation.likelihood, AUTO, relation.likelihood == fit.likelihood[name]),
         "self_links": (relation.self_links, "auto", relation.self_links == rule.self_links),
         "weight": (relation.weight, 1.0, relation.weight_column is not None or relation.weight == rule.weight),
     }

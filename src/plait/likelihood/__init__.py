@@ -102,8 +102,8 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
             f"`likelihood` is unknown: {name!r}.",
             actual=name,
             hint=(
-                f"{suggestion(name, KNOWN)}The likelihoods are {', '.join(OWN)}. Import the module of a "
-                "custom likelihood first."
+                f'{suggestion(name, (*KNOWN, "auto"))}The likelihoods are {", ".join(OWN)}; "auto" is for data. '
+                "Import the module of a custom likelihood first."
             ),
         )
     given = {key: value for key, value in words.items() if key != "name"}

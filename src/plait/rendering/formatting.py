@@ -1,7 +1,7 @@
 """Number formats for people."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -70,6 +70,13 @@ def percent(fraction: float) -> str:
 def objective_word(method: str) -> str:
     """The objective of a method: the ELBO of VB, the log-likelihood of EM, the log joint density of MAP."""
     return {"vb": "ELBO", "em": "log-likelihood", "map": "log joint density"}.get(method, "objective")
+
+
+def likelihood_words(likelihoods: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
+    """Likelihoods that were chosen, each with its reason, by relation; nothing where all were given."""
+    if len(likelihoods) == 1:
+        return "".join(f"{likelihoods[name]} ({reason})" for name, reason in reasons.items())
+    return ", ".join(f"{name} {likelihoods[name]} ({reason})" for name, reason in reasons.items())
 
 
 def plural(count: int, noun: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plait.rendering.document import Block, Code, Document, Facts, Picture, Table
-from plait.rendering.formatting import objective_word, write, write_shape, write_sizes
+from plait.rendering.formatting import likelihood_words, objective_word, write, write_shape, write_sizes
 from plait.rendering.model_chart import fits, picture
 
 
@@ -12,6 +12,7 @@ def describe_fit(fit: Any, pictures: Sequence[Picture] = ()) -> Document:
     """A `plait.Fit`: the model, how the fit went, its factors, and pictures of it."""
     seconds = sum(record.seconds for record in fit.history)
     shown = "the first one, which has unweighted links" if fit.settings.get("bootstrap") else "the best one"
+    reasons = fit.settings.get("likelihood_by", {})
     about = {
         "method": fit.method,
         **({"members": f"{len(fit.members)}; below is {shown}"} if len(fit.members) > 1 else {}),
@@ -20,6 +21,7 @@ def describe_fit(fit: Any, pictures: Sequence[Picture] = ()) -> Document:
         "known links": write_sizes({name: len(known) for name, known in fit.known.items()}),
         objective_word(fit.method): fit.objective,
         "sweeps": f"{max(fit.history[-1].sweep, 0):,} in {seconds:,.2f} s",
+        **({"likelihood": words} if (words := likelihood_words(fit.likelihood, reasons)) else {}),
         "stopped": str(fit.stop),
         **{f"calibration of {name}": str(own) for name, own in fit.calibration.items()},
         "seed": str(fit.seed),

@@ -114,6 +114,7 @@ def _relation(relation: "BoundRelation") -> dict[str, Any]:
         "indices": relation.indices,
         "shape": relation.shape,
         "likelihood": str(relation.likelihood),
+        **({"likelihood_by": relation.likelihood_by} if relation.likelihood_by else {}),
         "links": len(relation.values),
         "zeros": relation.observed_zeros,
         "missing": relation.missing_cells,

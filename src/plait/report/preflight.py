@@ -170,7 +170,7 @@ def _lines(task: Task, cost: Cost) -> dict[str, str]:
     listed = ", ".join(f"{name} {write_bytes(count)}" for name, count in parts.items())
     settings = task.origin.settings
     lines = {"rank": rank_words(settings["rank"], settings)} if "rank_by" in settings else {}
-    lines |= found_words(settings)
+    lines |= found_words(settings, task.origin.likelihood)
     lines |= {"memory": f"about {write_bytes(cost.total)} while fitting: {listed}"}
     if cost.peak is not None:
         lines["peak"] = f"about {write_bytes(cost.peak)} of memory for `plait fit` in total"

@@ -8,7 +8,7 @@ import numpy as np
 
 from plait.inference.gamma import GammaChain
 from plait.rendering.document import Code, Document, Facts, Table
-from plait.rendering.formatting import significant, write_bytes, write_shape
+from plait.rendering.formatting import likelihood_words, significant, write_bytes, write_shape
 from plait.result import Fit
 
 
@@ -46,9 +46,11 @@ def rank_words(rank: Mapping[str, int], settings: Mapping[str, Any]) -> str:
     return (", ".join(f"{index} = {size}" for index, size in rank.items()) or "none") + way
 
 
-def found_words(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Lines on weights that were found and on evidence terms, where there are any."""
+def found_words(settings: Mapping[str, Any], likelihoods: Mapping[str, Any]) -> dict[str, str]:
+    """Lines on likelihoods and weights that were chosen and on evidence terms, where there are any."""
     lines = {}
+    if words := likelihood_words(likelihoods, settings.get("likelihood_by", {})):
+        lines["likelihood"] = words
     if "weights" in settings:
         found = ", ".join(f"{name} {weight:g}" for name, weight in settings["weights"].items())
         lines["weights"] = f"{found} (by {settings['weights_by']['way']})"
@@ -65,7 +67,7 @@ def describe_run(fit: "Fit", header: dict[str, Any], run: Path) -> Document:
             "method": f"{fit.method}, rank {rank_words(fit.rank, fit.settings)}, seed {fit.seed}",
             "axes": ", ".join(f"{axis} {len(fit.entities[axis]):,}" for axis in fit.model.axes),
             **_titles(fit),
-            **found_words(fit.settings),
+            **found_words(fit.settings, fit.likelihood),
             **members(fit),
             **calibrations(fit),
             "objective": reached(fit),

@@ -275,7 +275,7 @@ def _about(subject: ReportData) -> Facts:
             "method": f"{fit.method}, rank {rank_words(fit.rank, fit.settings)}",
             "entities": write_sizes({axis: len(fit.entities[axis]) for axis in fit.model.axes}),
             "known links": write_sizes({name: len(known) for name, known in fit.known.items()}),
-            **found_words(fit.settings),
+            **found_words(fit.settings, fit.likelihood),
             **calibrations(fit),
             **members(fit),
             "objective": reached(fit),

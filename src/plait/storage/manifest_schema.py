@@ -101,6 +101,7 @@ SETTINGS = {
     "search_seconds?": _is_number,
     "weights?": {str: _is_number},
     "weights_by?": dict,
+    "likelihood_by?": {str: str},
     "folded?": {str: natural},
 }
 MANIFEST = {

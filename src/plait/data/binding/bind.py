@@ -3,7 +3,7 @@ weights, checked once.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from plait.data.binding.entries import encode
 from plait.data.binding.listing import Listing, ListingRequest, Stream, list_cells
 from plait.data.binding.self_links import all_of, refuse_senseless
 from plait.data.bound import BoundRelation, Data
+from plait.data.dispersion import choose_likelihood
 from plait.data.encoding.names import Labels, Seen, Tallied, build
 from plait.data.observation.links import LinksInMemory
 from plait.data.observation.observed import Rule, observe
@@ -27,9 +28,6 @@ from plait.data.sparse.csf_index import CSFIndex, distinct
 from plait.errors import DataError, TableLocation, quoted, suggestion, warn_of
 from plait.forked import is_lost
 from plait.model.model import Equation, Model
-
-if TYPE_CHECKING:
-    from plait.likelihood import Likelihood
 
 
 class Elsewhere(Protocol):
@@ -211,16 +209,21 @@ def _bound(
     m = observe(indices, shape, found.cells, _own_weights(relation, found), unlisted, universe, hidden, weight, groups)
     listed, values, cell_weights = found.cells, found.values, m.listed
     if not (_positive(values) and _positive(cell_weights)):
-        links = (values > 0) & (cell_weights > 0)
-        listed = CSFIndex.of(indices, shape, listed.cells()[links])
-        values, cell_weights = values[links], cell_weights[links]
+        positive = (values > 0) & (cell_weights > 0)
+        listed = CSFIndex.of(indices, shape, listed.cells()[positive])
+        values, cell_weights = values[positive], cell_weights[positive]
+    links = LinksInMemory(listed, values, cell_weights)
+    likelihood, reason = relation.named_likelihood, relation._likelihood_by
+    if likelihood is None:
+        likelihood, reason = choose_likelihood(links, m.weights, groups, equation)
     return BoundRelation(
         name=source.name,
         indices=indices,
         shape=shape,
-        links=LinksInMemory(listed, values, cell_weights),
+        links=links,
         weights=m.weights,
-        likelihood=cast("Likelihood", relation.likelihood),  # words were made one
+        likelihood=likelihood,
+        likelihood_by=reason,
         observed_cells=m.observed_cells,
         seen=seen,
         summed=found.summed,

@@ -167,10 +167,9 @@ def hint(number: float, noun: str) -> str:
     return OUT_OF_RANGE if 0 < number < np.inf else HINTS[noun]
 
 
-def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -> None:
+def refuse_values(entries: Entries, likelihood: "Likelihood | None", *, summed: bool) -> None:
     """Refuse values that the likelihood does not allow; `summed`: whether duplicates were summed."""
-    bad = likelihood.bad(entries.values)
-    if not bad.any():
+    if likelihood is None or not (bad := likelihood.bad(entries.values)).any():
         return
     entry = int(np.argmax(bad))
     where, what = entries.place(entry, getattr(entries.source, "value_column", None)), "the value is"

@@ -8,7 +8,7 @@ and where something is to be refused, since only entries know their rows.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,8 +89,8 @@ class ListingRequest:
         return replace(self, source=source, stream=None)
 
     @property
-    def likelihood(self) -> "Likelihood":
-        return cast("Likelihood", self.relation.likelihood)
+    def likelihood(self) -> "Likelihood | None":
+        return self.relation.named_likelihood
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -274,10 +274,13 @@ class _EncodedRows:
 
     def _are_bad(self, values: NDArray[Any]) -> bool:
         """Whether the likelihood refuses one of the values."""
+        likelihood = self.asked.likelihood
+        if likelihood is None:  # it will be chosen to suit them
+            return False
         bad: list[bool] = []
 
         def look(rows: slice) -> None:
-            bad.append(bool(self.asked.likelihood.bad(values[rows].astype(np.float64)).any()))
+            bad.append(bool(likelihood.bad(values[rows].astype(np.float64)).any()))
 
         by_pieces(look, len(values))
         return any(bad)

@@ -134,6 +134,7 @@ class OnDisk:
             links=LinksOnDisk.of(packed, groups),
             weights=weights,
             likelihood=packed.likelihood,
+            likelihood_by=packed.likelihood_by,
             observed_cells=packed.observed_cells,
             seen=packed.seen,
             summed=packed.summed,

@@ -46,6 +46,7 @@ _RELATION = {
     "zeros": natural,
     "rows": natural,
     "likelihood": {"name": str},
+    "likelihood_by?": str,
     "options": {
         "observed": ("all", "listed", _is_weight), "unseen": ("missing", "zero"), "weight": (str, _is_weight),
         "duplicates": ("error", "sum"), "self_links": ("auto", "missing", "observed"), "value": (str, None),

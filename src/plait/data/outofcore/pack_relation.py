@@ -8,21 +8,32 @@ Sorted cells do not know their rows. So faulty cells are collected, and a second
 the error that data in memory would raise.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait._typing import AnyArray
+from plait._typing import AnyArray, Array
 from plait.data.binding.bind import missing_of, together, unlisted_weight
 from plait.data.binding.entries import Entries, refuse_values, settled
 from plait.data.binding.self_links import all_of, is_square, refuse_nothing_else, refuse_senseless
+from plait.data.dispersion import (
+    MAX_POISSON_VALUE,
+    MIN_EXCESS_NATS,
+    MIN_LINKS,
+    SAMPLE_LINKS,
+    excess,
+    likelihood_of,
+    written,
+)
 from plait.data.encoding.names import Labels
-from plait.data.observation.observed import observe
+from plait.data.observation.links import LinkArrays
+from plait.data.observation.observed import observe, open_weights
 from plait.data.observation.structural_zeros import Tables
 from plait.data.observation.symmetry import groups_of, mirrored
+from plait.data.observation.weights import along
 from plait.data.outofcore.batches import BatchValues, Reader
 from plait.data.outofcore.block_file import count_rows, to_pieces
 from plait.data.outofcore.block_folder import Draft
@@ -34,7 +45,6 @@ from plait.data.sparse.csf_index import CSFIndex, distinct
 from plait.data.sparse.keys import Lookup
 from plait.data.sparse.leaves import packed_order
 from plait.errors import PlaitError
-from plait.likelihood import Likelihood
 from plait.model.model import Equation
 
 if TYPE_CHECKING:
@@ -63,7 +73,7 @@ class Faults:
         reader: Reader,
         entries: Iterator[tuple[Entries, int, int]],
         duplicates: str,
-        likelihood: "Likelihood",
+        likelihood: "Likelihood | None",
     ) -> None:
         """Raise the error; `entries`: all entries again, as the reader gives them."""
         found = _gathered(np.concatenate(self._cells), entries)
@@ -93,6 +103,35 @@ def _gathered(cells: AnyArray, entries: Iterator[tuple[Entries, int, int]]) -> E
     return Entries(found[0].source, found[0].labels, **parts)
 
 
+class LinkSample:
+    """Links that are evenly spread over entries in tree order, and the number of entries of every row, by level.
+
+    `places`: of the levels among the indices.
+    """
+
+    def __init__(self, total: int, sizes: Sequence[int], places: Sequence[int]) -> None:
+        self._step, self._places, self._at = max(1, -(-total // SAMPLE_LINKS)), places, 0
+        self._found = [LinkArrays.none(len(places))]
+        self.counts = [np.zeros(size, np.int64) for size in sizes]
+
+    def add(self, piece: SortedCells) -> None:
+        for level, count in enumerate(self.counts):
+            count_rows(piece.coords[:, level], count)
+        at = np.arange(-self._at % self._step, len(piece), self._step)
+        self._at += len(piece)
+        at = at[piece.values[at] > 0]
+        cells = np.stack(self.by_place(list(piece.coords[at].T)), axis=1)
+        self._found.append(LinkArrays(cells, piece.values[at].astype(np.float64), np.ones(len(at))))
+
+    def by_place(self, by_level: Sequence[AnyArray]) -> list[AnyArray]:
+        """Arrays by level in the order of the indices."""
+        return [by_level[level] for level in np.argsort(self._places)]
+
+    @property
+    def links(self) -> LinkArrays:
+        return LinkArrays(*map(np.concatenate, zip(*self._found)))
+
+
 Report = Callable[[int], None]
 
 
@@ -117,7 +156,7 @@ class Packing:
         self.order = packed_order(self.indices, dict(zip(self.indices, self.shape)))
         self.places = [self.indices.index(index) for index in self.order]
         self.sizes = [self.shape[place] for place in self.places]
-        self.likelihood = cast("Likelihood", relation.likelihood)
+        self.likelihood, self.likelihood_by = relation.named_likelihood, relation._likelihood_by
         self.values, self.faults = BatchValues(), Faults()
         self.summed = self.dropped_self_links = self.dropped = 0
         self._observe()
@@ -203,27 +242,60 @@ class Packing:
         """Sort all ranges and write the blocks; return the relation's part of the manifest."""
         sums = self.relation.duplicates == "sum" or bool(self.groups)
         pieces = self._settled_first(report) if sums else self._pieces(report)
-        writer = self._writer()
+        writer, sample = self._writer(), LinkSample(int(self.counts.sum()), self.sizes, self.places)
         cuts = cut(self.counts, self.sizes, self._children)
         for piece, end in parted(pieces, cuts):
             if self.faults:
                 continue
             writer.add(piece)
+            if self.likelihood_by:
+                sample.add(piece)
             if end is not None:
                 writer.end(end)
         if self.faults:
             self.faults.refuse(self.reader, self.entries(), self.relation.duplicates, self.likelihood)
+        if self.likelihood_by:
+            self._choose(writer, sample)
         return self._said(writer)
 
     def _writer(self) -> BlockWriter:
-        observed = self.relation.observed
+        observed, likelihood = self.relation.observed, self.likelihood
+        if likelihood is None:  # the test of counts, which Poisson and negbin sum up alike, comes last
+            likelihood, self.likelihood_by = likelihood_of(
+                self.values.most, self.values.whole, self.equation, lambda: False
+            )
+        self.likelihood = likelihood
         return BlockWriter(
-            self.draft, f"relation{self.number}", self.order, self.sizes, self.likelihood, self.values.type,
+            self.draft, f"relation{self.number}", self.order, self.sizes, likelihood, self.values.type,
             zero=1.0 if isinstance(observed, str) else float(observed), weight=self._weight(),
         )  # fmt: skip
 
     def _weight(self) -> float:
         return 1.0 if isinstance(self.relation.weight, str) else float(self.relation.weight)
+
+    def _choose(self, writer: BlockWriter, sample: LinkSample) -> None:
+        """Choose the likelihood of counts by their dispersion."""
+
+        def is_uneven() -> bool:
+            if writer.links < MIN_LINKS or writer.most <= MAX_POISSON_VALUE:
+                return False
+            marginals = [writer.marginals[index] for index in self.indices]
+            exposures = self._exposures([weight for _, weight in marginals], sample.by_place(sample.counts))
+            values = [value for value, _ in marginals]
+            return excess(sample.links, self.shape, self.groups, exposures, values) >= MIN_EXCESS_NATS
+
+        self.likelihood, self.likelihood_by = likelihood_of(writer.most, self.values.whole, self.equation, is_uneven)
+
+    def _exposures(self, listed: Sequence[Array], counts: Sequence[Array]) -> list[Array]:
+        """ΣM of every row, by index; `listed`: ΣM of its entries; `counts`: their number."""
+        unlisted = unlisted_weight(self.relation, self.source) * self._weight()
+        more = [own - unlisted * number for own, number in zip(listed, counts)]
+        found = [written(self.groups, more, place) for place in range(len(self.indices))]
+        if unlisted:
+            universe = self._seen() if self.relation.unseen == "missing" else {}
+            M = open_weights(self.indices, self.shape, universe, self._diagonal()[2])
+            found = [own + unlisted * along(M, (index,)) for own, index in zip(found, self.indices)]
+        return found
 
     def _children(self, root: int) -> AnyArray:
         """Number of entries of each row of the second level under a root row."""
@@ -262,8 +334,7 @@ class Packing:
         """Entries without duplicates; duplicates and refused values are recorded as faults."""
         if found.repeated:
             found = self._each_once(found)
-        bad = self.likelihood.bad(found.values)
-        if bad.any():
+        if self.likelihood is not None and (bad := self.likelihood.bad(found.values)).any():
             self.faults.add(self._cells(found.coords[bad]))
         return found
 
@@ -324,7 +395,7 @@ class Packing:
 
     def _said(self, writer: BlockWriter) -> dict[str, Any]:
         diagonal, missing, hidden = self._diagonal()
-        seen = {index: self.seen[axis] for index, axis in zip(self.indices, self.axes)}
+        seen = self._seen()
         observed = self._observed_cells(writer, seen, hidden)
         relation = self.relation
         arrays: dict[str, AnyArray] = {}
@@ -347,7 +418,8 @@ class Packing:
             "links": writer.links,
             "zeros": writer.zeros,
             "rows": self.reader.rows,
-            "likelihood": self.likelihood.to_words(),
+            "likelihood": cast("Likelihood", self.likelihood).to_words(),
+            "likelihood_by": self.likelihood_by,
             "options": {
                 "observed": relation.observed, "unseen": relation.unseen, "weight": relation.weight,
                 "duplicates": relation.duplicates, "self_links": relation.self_links, "value": relation.value,
@@ -370,6 +442,10 @@ class Packing:
             "totals": totals,
             "blocks": writer.blocks,
         }  # fmt: skip
+
+    def _seen(self) -> dict[str, NDArray[np.bool_]]:
+        """Entities with a row, by index."""
+        return {index: self.seen[axis] for index, axis in zip(self.indices, self.axes)}
 
     def _diagonal(self) -> tuple[str, Tables, Tables]:
         """Observation of self-links; and all missing, and all hidden cells with it."""

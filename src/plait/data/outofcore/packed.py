@@ -256,6 +256,7 @@ class PackedRelation:
     links: int
     zeros: int
     likelihood: Likelihood
+    likelihood_by: str
     options: Mapping[str, Any]
     columns: Mapping[str, str]
     sums: Sums
@@ -415,6 +416,7 @@ def _relation(place: Path, name: str, said: Mapping[str, Any]) -> PackedRelation
         links=said["links"],
         zeros=said["zeros"],
         likelihood=likelihood,
+        likelihood_by=said.get("likelihood_by", ""),
         options=said["options"],
         columns=said["columns"],
         sums=Sums(*said["sums"]),

@@ -59,7 +59,7 @@ def read_graph(
     one_axis: bool,
     value: str | None,
     duplicates: str,
-    likelihood: "Likelihood",
+    likelihood: "Likelihood | None",
 ) -> Graph:
     """Read a graph as the relation `name`.
 
@@ -118,7 +118,7 @@ def _ends(graph: Any, nodes: list[Any]) -> Rows:
     return np.fromiter(flat, np.int64, 2 * len(graph.edges)).reshape(-1, 2)
 
 
-def _values(graph: Any, name: str, value: str | None, likelihood: "Likelihood") -> Array:
+def _values(graph: Any, name: str, value: str | None, likelihood: "Likelihood | None") -> Array:
     """Values of all edges: of an attribute, or 1."""
     attribute = WEIGHT if value is None else value
     edges = list(graph.edges(data=attribute))
@@ -137,7 +137,7 @@ def _values(graph: Any, name: str, value: str | None, likelihood: "Likelihood") 
                 hint="Give it to all edges, or choose another attribute with `value`.",
             )
         values[k] = _value(number, attribute, TableLocation(name), _edge(first, second))
-        if likelihood.bad(values[k : k + 1])[0]:
+        if likelihood is not None and likelihood.bad(values[k : k + 1])[0]:
             raise DataError(
                 f"edge {_edge(first, second)} has {attribute} {number}, which is not valid for the "
                 f"likelihood {likelihood}.",

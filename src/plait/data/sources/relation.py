@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Source = TableSource | ArraySource
 
-AUTO = "auto"  # a weight chosen by the fit
+AUTO = "auto"  # a weight chosen by the fit, or a likelihood chosen from the values
 
 KINDS = "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO."
 MORE_KINDS = " A dict of columns, a list of tuples, a path or a graph of NetworkX is also possible."
@@ -66,9 +66,10 @@ class Relation:
         indices. `Fit.top` does not propose links in missing pairs and slices.
     unseen : one of "missing", "zero", default "missing"
         Cells of an entity that occurs only in other relations.
-    likelihood : str or dict or plait.likelihood.Likelihood, default "poisson"
+    likelihood : str or dict or plait.likelihood.Likelihood, default "auto"
         ``"poisson"``: counts. ``"bernoulli"``: links 0 and 1. ``"negbin"``: counts with a
-        heavy tail. ``"tweedie"``: amounts such as money or durations.
+        heavy tail. ``"tweedie"``: amounts such as money or durations. ``"auto"`` chooses one
+        of these from the values. See Notes.
     weight : float or str, default 1.0
         Weight of the whole relation, or a column with the weight of each listed cell.
         ``"auto"`` chooses the weight that best predicts held-out links of the first relation
@@ -101,6 +102,12 @@ class Relation:
     makes all of them candidates of `Fit.top` and `plait.evaluate`, ``"auto"`` those of slices
     with a self-link or with fewer than 20 links.
 
+    ``likelihood="auto"`` is ``"bernoulli"`` if all values are 0 or 1, or there is no column
+    of values; ``"tweedie"`` if some are not whole; ``"negbin"`` for counts that are larger or
+    more uneven than a Poisson likelihood can explain; and ``"poisson"`` for other counts.
+    It is chosen when the data are read; splits, `Fit.update`, `Fit.fold_in` and resumed runs
+    keep it. ``print(fit)`` shows it with the reason.
+
     Guide: <https://tensorplait.github.io/tensorplait/missing.html>.
 
     Examples
@@ -119,7 +126,7 @@ class Relation:
     observed: str | float = "all"
     missing: Any = None
     unseen: Literal["missing", "zero"] = "missing"
-    likelihood: "str | Mapping[str, Any] | Likelihood" = "poisson"
+    likelihood: "str | Mapping[str, Any] | Likelihood" = AUTO
     weight: float | str = 1.0
     duplicates: str = "error"
     hidden: Any = None
@@ -132,6 +139,8 @@ class Relation:
     _entities: Mapping[str, "pl.Series"] = field(repr=False, default_factory=dict)
     # Internal: library of the user's table, where another was made from it.
     _kind: str | None = field(repr=False, default=None)
+    # Internal: reason of a likelihood that was chosen from values of which these are a part.
+    _likelihood_by: str = field(repr=False, default="")
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Relation):
@@ -147,7 +156,8 @@ class Relation:
         check_rows(self.data)
         for option, known in CHOICES.items():
             _check_choice(option, getattr(self, option), known)
-        object.__setattr__(self, "likelihood", _likelihood(self.likelihood))
+        if not (isinstance(self.likelihood, str) and self.likelihood == AUTO):
+            object.__setattr__(self, "likelihood", _likelihood(self.likelihood))
         _check_observed(self.observed)
         _check_weight(self.weight)
         _check_names(self)
@@ -158,6 +168,11 @@ class Relation:
     def weight_column(self) -> str | None:
         """The column of weights, where there is one."""
         return self.weight if isinstance(self.weight, str) and self.weight != AUTO else None
+
+    @property
+    def named_likelihood(self) -> "Likelihood | None":
+        """The likelihood; None where the values decide."""
+        return None if isinstance(self.likelihood, str) else cast("Likelihood", self.likelihood)
 
     @property
     def missing_tables(self) -> tuple[Any, ...]:
@@ -186,7 +201,7 @@ class Relation:
             one_axis=len({model.axis(index) for index in own}) == 1,
             value=self.value,
             duplicates=self.duplicates,
-            likelihood=_likelihood(self.likelihood),
+            likelihood=self.named_likelihood,
         )
         named = {(self.columns or {}).get(index, index): labels for index, labels in zip(own, graph.links)}
         value = "value"
