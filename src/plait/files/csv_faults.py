@@ -82,7 +82,7 @@ def _warn_of(faults: Sequence[DataError]) -> None:
     left_out = "1 row is left out" if len(faults) == 1 else f"{len(faults):,} rows are left out, and this is the first"
     hint = first.hint
     if isinstance(first.actual, str):
-        hint = f"If it means that there is no value, give `null_values={first.actual!r}`; otherwise correct the file."
+        hint = f"Correct the file, or keep such rows without a value: `null_values={first.actual!r}`."
     message = f"{first.message.removesuffix('.')}; {left_out}."
     warn_of([SkippedRowsWarning(message, location=first.location, hint=hint)])
 
