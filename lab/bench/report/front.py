@@ -26,8 +26,8 @@ def _trees(found: Found) -> Table:
                      words.significant(f["over"] / f["raw"])])  # fmt: skip
     headings = ["rows", "from", "seconds to trees", "rows a second", "÷ sweep", "peak ÷ raw"]
     note = (
-        "All that happens before the first sweep: reading, labels, sorting, trees. ÷ sweep: in sweeps of R = 5, "
-        "listed. Peak ÷ raw: memory taken on the way beyond what was there before, trees included, in tables."
+        "All steps before the first sweep: reading, labels, sorting, trees. ÷ sweep: in sweeps of R = 5, listed. "
+        "Peak ÷ raw: peak memory minus the memory before, trees included, divided by the size of the table."
     )
     return text_table("From rows to fibre trees", headings, made, note, left=2)
 
@@ -38,7 +38,7 @@ def _rest(found: Found) -> Table:
         for about, f in found.part("front", what="rest")
     ]
     headings = ["data", "bytes a nonzero", "and factors"]
-    return text_table("Memory at rest: arrays held between sweeps, R = 5, listed or links", headings, made)
+    return text_table("Memory between sweeps: arrays, R = 5, listed or links", headings, made)
 
 
 def _estimates(found: Found) -> Table:
@@ -69,7 +69,7 @@ def _rest_of_it(found: Found) -> Table:
         made += [[f"first fit, kernels {word}", words.seconds(compiled[word])] for word in ("cold", "cached")]
     if after := found.get({"part": "front", "what": "after"}):
         made += _after(after)
-    return text_table("Seconds of other things", ["what", "seconds"], made)
+    return text_table("Other times", ["step", "seconds"], made)
 
 
 def _after(after: dict[str, Any]) -> list[list[str]]:

@@ -54,8 +54,8 @@ def _disk(found: Found) -> Table:
         "peak",
     ]
     note = (
-        "The page cache is dropped before every pass from disk. The peak is that of the process, Python and libraries "
-        "included; in memory also the reading of the table."
+        "The page cache is dropped before every pass from disk. The peak is that of the process, with Python and "
+        "libraries; in memory it includes reading the table."
     )
     return text_table("Blocks on disk", headings, made, note)
 
@@ -69,8 +69,8 @@ def _memory(found: Found) -> Table:
                 bytes_ = [words.significant(one["more"] / count) for one in (bind, fit)]
                 made.append([f"{words.number(count)} of {what}", f"{1e9 * bind['cpu'] / count:.0f}", *bytes_])
     headings = ["links", "binding: processor ns a link", "bytes a link at its peak", "at that of three sweeps, R = 20"]
-    note = "Without the table in memory, which is the user's own. The last has factors, 192 MB an array, and kernels."
-    return text_table("What links take in memory", headings, made, note)
+    note = "Without the user's table. The last row includes factors, 192 MB per array, and kernels."
+    return text_table("Memory of links", headings, made, note)
 
 
 def _speeds(found: Found) -> Table:
@@ -83,8 +83,8 @@ def _speeds(found: Found) -> Table:
     ways = ["one thread", "one worker", "two", "two over one"]
     headings = ["R = 20", *ways, *(f"processors: {way}" for way in ways)]
     note = (
-        "A sweep; workers of one thread, processes on this machine. Processors: what the driver and the busiest worker "
-        "compute, one after the other."
+        "One sweep; workers of one thread, processes on this machine. Processors: processor time of the driver plus "
+        "that of the busiest worker."
     )
     return text_table("Dask workers", headings, made, note)
 
@@ -105,8 +105,8 @@ def _travelling(found: Found) -> Table:
     for _, f in found.part("dask", what="bytes"):
         cells = (f"{f[way] / f['rows']:.1f}" for way in ("out", "back", "peers"))
         made.append([f"{words.number(f['rows'])} rows", *cells])
-    note = "Of a sweep, R = 20, two workers, for each row of the longest axis; rows of all others included."
-    return text_table("Bytes that travel", ["what", "sent from here", "fetched", "from peer to peer"], made, note)
+    note = "Per sweep and row of the longest axis, R = 20, two workers; rows of all other axes included."
+    return text_table("Bytes sent", ["data", "sent from here", "fetched", "from peer to peer"], made, note)
 
 
 def _forecasts(found: Found) -> Table:
@@ -114,7 +114,7 @@ def _forecasts(found: Found) -> Table:
     for about, f in found.part("dask", what="forecast"):
         made.append([about["data"], *(f"{f[n]:.1f}" for n in ("one", "8", "64", "512"))])
     headings = ["links, and axes", "one machine", "8 machines", "64", "512"]
-    return text_table("A prediction: seconds of a sweep, R = 20, machines of 16 threads, 10 Gbit/s", headings, made)
+    return text_table("Estimate: seconds per sweep, R = 20, machines of 16 threads, 10 Gbit/s", headings, made)
 
 
 def _newcomers(found: Found) -> Table:
@@ -135,8 +135,8 @@ def _fold_ins(found: Found) -> Table:
     iterations = next((list(f["gaps"]) for a, f in found.part("fold_in") if "data" in a), [])
     headings = ["data", "new", "links", *(f"after {n}" for n in iterations), "as the prior", "folded in", "fitted with"]
     note = (
-        "A tenth of the entities comes late. After some iterations: nats a link less than after 40. Then the "
-        "log-probability of their links that are left."
+        "A tenth of the entities is folded in. By iterations: loss in nats per link compared with 40 iterations. Then "
+        "the log-probability of their held-out links."
     )
     return text_table("Fold-ins", headings, made, note)
 
@@ -157,5 +157,8 @@ def _updates(found: Found) -> Table:
         "20 sweeps take",
         "2 iterations",
     ]
-    note = "Share of the held-out gain of 20 warm sweeps over all links that some iterations over the new fifth have."
+    note = (
+        "Held-out gain of some iterations over the new fifth of the links, as a share of that of 20 warm sweeps over "
+        "all links."
+    )
     return text_table("Updates", headings, made, note)

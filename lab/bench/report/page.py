@@ -15,7 +15,7 @@ This page compares Plait with a kernel written by hand (the *yardstick*: the cou
 and other packages: the same data, in one run, one iteration of each in turn, each in a separate process with the
 same number of threads (NumPy uses one core except in BLAS). Values are medians ± half the distance between the
 quartiles (without ± if an iteration takes seconds and was run once). Ratios are comparable across machines, seconds
-are not. `make bench` measures what is not measured yet, `make bench ARGS=--fresh` everything, `python -m lab.bench
+are not. `make bench` measures missing rows, `make bench ARGS=--fresh` all rows, `python -m lab.bench
 sweep` one part. The page and its plots are made from `docs/benchmarks/results.jsonl`.
 """
 

@@ -91,13 +91,13 @@ def _bounds(rows: list[Any]) -> Table:
         "gain",
     ]
     note = (
-        "Near: within 1e-4 (relative) of the best bound that the long runs of the same seed found. Medians over seeds, "
-        "from arrays on; VB with adapted priors but where said. Plain: the loop of sweeps alone; accelerated: with "
-        "momentum. Gain: plain ÷ accelerated, the median over seeds, 0 for a seed whose accelerated fit never came "
-        "near, ∞ for one whose plain fit never did. "
-        "Gap at the end: what the worst long run still lacked; a large one is another optimum."
+        "Near: within 1e-4 (relative) of the best ELBO of the long runs with the same seed. Medians over seeds, "
+        "from arrays on; VB with adapted priors unless stated. Plain: sweeps alone; accelerated: with momentum. "
+        "Gain: plain ÷ accelerated, the median over seeds, 0 for a seed whose accelerated fit was never near, "
+        "∞ for one whose plain fit was never near. "
+        "Gap at the end: difference of the worst long run from the best ELBO; a large one is another optimum."
     )
-    return text_table("Seconds to within 1e-4 of the best bound", headings, made, note, left=2)
+    return text_table("Seconds to within 1e-4 of the best ELBO", headings, made, note, left=2)
 
 
 def _aucs(rows: list[Any]) -> Table:
@@ -118,9 +118,7 @@ def _hundred(rows: list[Any]) -> Table:
         for about, figures in rows
         for way, run in figures["ways"].items()
     ]
-    return text_table(
-        "A whole fit of 100 sweeps, R = 20, from arrays", ["data", "way", "seconds", "bound"], made, left=2
-    )
+    return text_table("A fit of 100 sweeps, R = 20, from arrays", ["data", "way", "seconds", "ELBO"], made, left=2)
 
 
 def _likelihoods(rows: list[Any]) -> Table:
@@ -137,7 +135,7 @@ def _likelihoods(rows: list[Any]) -> Table:
             made.append([about["problem"], who, shown, words.times(words.ratio(reached, own)), f"{best:,.0f}",
                          str(course["iterations"][-1])])  # fmt: skip
     headings = ["data", "package", "seconds", "÷ Plait", "best log-likelihood", "iterations"]
-    note = "The goal: 1e-3 (relative) below the best that any of them found. Every package draws its own random start."
+    note = "Goal: 1e-3 (relative) below the best of all. Each package draws its own random start."
     return text_table("EM compared with other packages: seconds to a log-likelihood", headings, made, note, left=2)
 
 

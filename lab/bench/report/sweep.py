@@ -100,13 +100,12 @@ def _plait(rows: list[Line]) -> Table:
         ])  # fmt: skip
     headings = [
         "row", "nonzeros", "sweep", "ns a nonzero", "peak memory", "counts ÷ yardstick", "sweep ÷ counts",
-        "links' part of the bound", "float32 ÷ float64",
+        "links' part of the ELBO", "float32 ÷ float64",
     ]  # fmt: skip
     note = (
-        "Counts: the pass over the nonzeros without the bound. The links' part of the bound: what the same pass takes "
-        "longer with it, as a share of the sweep. The rows' part (KL) is not in it: ψ and log Γ are computed together "
-        "in the row update, and the KL comes with it. Ratios are medians of those of each round. Peak memory is that "
-        "of the whole process."
+        "Counts: the pass over the nonzeros without the ELBO. The links' part of the ELBO: the additional time of the "
+        "same pass with it, as a share of the sweep. The rows' part (KL) is not included: the row update computes it "
+        "with ψ and log Γ. Ratios are medians of those of each round. Peak memory is that of the process."
     )
     return text_table("Plait: a sweep of VB", headings, made, note)
 
@@ -138,7 +137,7 @@ def _refusals(rows: list[Line]) -> Table:
         shown = "; ".join(names) if len(names) <= 3 else f"{len(names)} rows"
         alike.setdefault((reason, shown), []).append(who)
     made = [[", ".join(who), reason, shown] for (reason, shown), who in alike.items()]
-    return text_table("Who cannot do which row", ["contenders", "reason", "rows"], made, left=3)
+    return text_table("Rows that contenders cannot do", ["contenders", "reason", "rows"], made, left=3)
 
 
 def _about() -> Table:
@@ -146,7 +145,9 @@ def _about() -> Table:
     for who in (*OURS, *OTHERS):
         contender = find(who)
         made.append([who, contender.solves, contender.timed])
-    return text_table("What an iteration is, and how it is timed", ["contender", "solves", "timed by"], made, left=3)
+    return text_table(
+        "Iterations of the contenders, and how they are timed", ["contender", "solves", "timed by"], made, left=3
+    )
 
 
 def _native(rows: list[Line]) -> Table | None:
@@ -158,9 +159,7 @@ def _native(rows: list[Line]) -> Table | None:
                 cells = [f"{low:.1f} – {high:.1f}", f"{plait / yard:.1f}", "yes" if plait / yard < low else "no"]
                 made.append([f"{who}, R = {rank}", f"{published[rank]} ms", *cells])
     headings = ["peer", "published", "÷ yardstick then", "Plait's sweep ÷ yardstick here", "Plait faster"]
-    note = (
-        "Published in the issue, from another run on such a machine; compared in units of the yardstick's counts pass."
-    )
+    note = "Published figures of another run on a machine of this kind, in units of the yardstick's counts pass."
     return (
         text_table("Native peers, 12.5 million nonzeros of 1000³, all observed", headings, made, note) if made else None
     )

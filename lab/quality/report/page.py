@@ -24,15 +24,15 @@ def _equation(kind: str) -> str:
 FIRST = f"""# Quality
 
 This page compares predictions of Plait with those of simple rules and other packages, on the same links and by the
-same code (`lab/quality/judge.py`, which is independent of Plait). `make quality` measures what is not measured yet,
+same code (`lab/quality/judge.py`, which is independent of Plait). `make quality` measures missing rows,
 `make quality ARGS=--fresh` everything, `python -m lab.quality Kinships` one data set. The page and its plots are
 made from `docs/quality/results.jsonl`.
 
 **Plait** uses the obvious equation for the kind of data (below). *One fit* ({_short(Default)}) and *five fits*
 ({_short(Five)}) have no evidence. *Evidence* is {Evidence.says}; *evidence, five fits* is {EvidenceFive.says}.
-With evidence, the two ends of a link between entities of one kind share a factor. Ranks that are left out and
-`evidence="auto"` are chosen by Plait itself, by links that it holds out of those it is given; the seconds of the fit
-include that.
+With evidence, the two ends of a link between entities of one kind share a factor. Plait chooses
+ranks that are left out and `evidence="auto"` by links held out from its training links; the seconds of the fit
+include this.
 
 **The others**, and Plait's EM, have the same budget: each tries {TRIES} settings, or has none to try, and takes the
 best by the first measure on validation links: the official ones of knowledge graphs and of Gowalla, otherwise links
@@ -45,8 +45,8 @@ an error nor an AP.
 
 **Measures.** *MRR*: mean of 1 ÷ rank of a hidden link among all entities of one index, given the other entities,
 without other known links (filtered); for knowledge graphs over heads and tails together, and for each. *hits@k*: the
-share of ranks of at most k. Ties have their expected rank, for every method. *No self-links*: by relations with
-{MIN_LINKS} training links or more, none of which links an entity to itself, an entity is no rival of its own links, as
+share of ranks of at most k. Ties have their expected rank, for every method. *No self-links*: in relations with
+{MIN_LINKS} or more training links and no self-link, an entity is not a candidate for its own links, as
 in `fit.top` and `plait.evaluate`. *AP*: average precision of the hidden links against ten times as many cells, drawn
 uniformly from all cells that are not links; equal scores are taken together. *NDCG@k*, *recall@k*: of the list of
 every user, without known links, equal scores in random order. Recall is hits ÷ the smaller of k and the user's test
@@ -55,8 +55,7 @@ are several, otherwise over queries (for AP, over ten parts of the test). Two me
 both have. Seconds are processor seconds for one split: of the last fit, and of choosing settings. The first row of
 Plait that needs a kernel also compiles it.
 
-**Splits.** Where the split is ours to draw, there are three or more, each with links drawn by a seed of its own.
-Official splits stay as they are.
+**Splits.** A data set without an official split has three or more random splits, each with its own seed.
 
 **Equations.** Triples: `{EQUATIONS["triples"]}`, with evidence `{_equation("triples")}`; graphs:
 `X[a,b] = A[a,r] B[b,r]`, both directions of an edge, with missing self-links, with evidence `{_equation("graph")}`;
@@ -65,9 +64,9 @@ likelihood is Bernoulli, and Poisson for Last.fm, Gowalla and WN18RR, whose link
 """
 
 SELF_LINKS = """\
-No training triple of these relations links an entity to itself, but the judge, as is usual, has the entity itself among
-the rivals. `A G A` observes no diagonal, so such a cell may rank first. The columns *no self-links* leave these rivals
-out, for every method alike. ComplEx and RESCAL were measured before these columns existed.
+No training triple of these relations links an entity to itself, but the usual ranking includes the entity itself as a
+candidate. `A G A` observes no self-links, so such a cell may rank first. The columns *no self-links* leave these
+candidates out for every method. ComplEx and RESCAL were measured before these columns existed.
 """
 
 
