@@ -54,8 +54,8 @@ def tables(found: Found) -> Iterator[Table]:
         headings = ["against", "points", "first: a sweep", "last: a sweep", "slope of time", "slope of memory"]
         note = (
             "CP-3, listed, R = 5, a million nonzeros of 1000³, except for the axis of the plot; threads: 10 million "
-            "and R = 20. Cells are in order, so nothing is sorted. Slopes are those of straight lines through the logarithms "
-            "(nonzeros: from 1e6 on); memory is the peak minus that of Python and its libraries."
+            "and R = 20. Cells are in order, so nothing is sorted. Slopes are those of straight lines through the "
+            "logarithms (nonzeros: from 1e6 on); memory is the peak minus that of Python and its libraries."
         )
         yield text_table("Growth", headings, made, note)
     rows = points(found, "nonzeros")
