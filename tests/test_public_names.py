@@ -18,7 +18,10 @@ CLASSES = {
     "Checkpoint", "Comparison", "Explanation", "Exposure", "Fit", "Gamma", "GammaChain", "GridSearch", "Metrics",
     "Model", "PlaitError", "PlaitWarning", "Posterior", "Progress", "Relation", "Split", "Stop",
 }  # fmt: skip
-FUNCTIONS = {"compare", "evaluate", "fit", "grid_search", "load", "pack", "read", "scan", "train_test_split", "write"}
+FUNCTIONS = {
+    "compare", "evaluate", "evaluate_forecast", "fit", "grid_search", "load", "pack", "read", "scan",
+    "train_test_split", "write",
+}  # fmt: skip
 ATTRIBUTES = {
     "calibration", "converged", "entities", "factors", "fingerprint", "history", "known", "likelihood",
     "likelihood_params", "members", "method", "model", "objective", "plot", "prior", "rank", "seed", "settings", "stop",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from plait.analysis.explain.explanation import Explanation
     from plait.data import Exposure, Relation
     from plait.evaluation import Comparison, Metrics, Split, compare, evaluate, train_test_split
+    from plait.evaluation.rolling import evaluate_forecast
     from plait.files import read, write
     from plait.files.scan import scan
     from plait.fitting.fit import fit
@@ -73,6 +74,7 @@ __all__ = [
     "datasets",
     "errors",
     "evaluate",
+    "evaluate_forecast",
     "evidence",
     "executors",
     "fit",
@@ -105,6 +107,7 @@ _LAZY = {
     "Stop": "plait.inference.state",
     "compare": "plait.evaluation",
     "evaluate": "plait.evaluation",
+    "evaluate_forecast": "plait.evaluation.rolling",
     "fit": "plait.fitting.fit",
     "grid_search": "plait.model_selection.grid",
     "load": "plait.result",

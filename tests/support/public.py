@@ -14,7 +14,8 @@ from numpydoc.validate import validate
 import plait
 
 FUNCTIONS = [
-    "plait.compare", "plait.datasets.load", "plait.evaluate", "plait.evidence.features", "plait.evidence.neighbours",
+    "plait.compare", "plait.datasets.load", "plait.evaluate", "plait.evaluate_forecast",
+    "plait.evidence.features", "plait.evidence.neighbours",
     "plait.evidence.paths", "plait.evidence.recurrence",
     "plait.fit", "plait.grid_search", "plait.likelihood.as_likelihood", "plait.likelihood.from_words",
     "plait.likelihood.link_of", "plait.load", "plait.networkx.predict_links", "plait.pack", "plait.read",

@@ -4,7 +4,7 @@ The chains run on: rows of later periods have the mean of the last one and a gro
 in place of all others answers like any other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ def forecast(
 ) -> tuple[Any, NoCandidatesWarning | None]:  # fmt: skip
     """Predictions of cells in later periods, or the best links of each period; see `Fit.forecast`."""
     equation = fit.model.equation(relation)
-    time = time_index(fit, equation, fixed or {})
+    time = time_index(fit, equation, fixed or ())
     later = with_later_periods(fit, equation, time, steps, fixed)
     if cells is not None:
         for option, value in {"given": given, "per": per, "exclude": exclude}.items():
@@ -88,7 +88,7 @@ def _with_chain_variance(fit: Fitted, later: Fitted, time: str) -> Fitted:
     return members[0] if len(members) == 1 else replace(members[0], ensemble=members)
 
 
-def time_index(fit: Fitted, equation: Equation, fixed: Mapping[str, Any]) -> str:
+def time_index(fit: Fitted, equation: Equation, fixed: Collection[str]) -> str:
     """The index of a relation along which its factors can be continued."""
     relation = equation.relation
     ordered = [index for index in equation.indices if fit.model.axis(index) in fit.model.ordered]
