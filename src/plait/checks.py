@@ -417,8 +417,8 @@ def check_model(model: Model, given: Collection[str]) -> Iterator[PlaitWarning]:
 def _missing_exposures(model: Model, given: Collection[str]) -> Iterator[PlaitWarning]:
     """Factors over all indices of a relation that multiply unknown ones, like V in ``V[i, j] U[i, r] P[j, r]``.
 
-    In a term of its own such a factor has a row per pair; with a latent index it is hardly an exposure. Where the
-    relation has further indices, pairs repeat and can be learnt.
+    In a separate term such a factor has a row per pair; with a latent index it is hardly an exposure. Where the
+    relation has further indices, pairs repeat and can be estimated.
     """
     seen: set[str] = set()
     for equation in model.equations:

@@ -277,7 +277,7 @@ class _Message:
         return self
 
     def relocate(self, locate: "Locate") -> Self:
-        """Replace the location by what `locate` returns for it."""
+        """Replace the location by the result of `locate`."""
         self.location = locate(self.location)
         return self
 
@@ -581,7 +581,7 @@ OF_RELATION = {
 def refusing_unknown(
     call: str, meant: Mapping[str, str], elsewhere: Collection[str] = ()
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function that says what was meant by an argument it does not have.
+    """Decorate a function to suggest an option for an unknown argument.
 
     meant: words of other libraries by argument; elsewhere: arguments of `plait.Relation`, where it has none of these.
     """

@@ -1,4 +1,4 @@
-"""Forked processes: polars' threads do not survive a fork, so calls that need them would wait for ever in the child.
+"""Forked processes: polars' threads do not survive a fork, so calls that need them would deadlock in the child.
 
 Polars starts its threads on first use and cannot start them again. Such a child refuses calls that need polars; fits of
 arrays, factors and draws work.
@@ -15,7 +15,7 @@ _lost = False  # whether this process is a child of one with threads
 
 
 def is_lost() -> bool:
-    """Whether polars would wait for ever in this process."""
+    """Whether polars would deadlock in this process."""
     return _lost
 
 

@@ -158,7 +158,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fault(found: Any, schema: Any, at: str) -> str:
-    """What is wrong, with the place of it; empty if nothing is."""
+    """The first fault and its place; empty if there is none."""
     if isinstance(schema, tuple):
         return "" if any(not _fault(found, one, at) for one in schema) else _wrong(found, at)
     if isinstance(schema, list):

@@ -230,7 +230,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return tags
 
     def _entries(self, X: Any, *, reset: bool) -> Any:
-        """X as a sparse array of its own, checked."""
+        """A checked copy of X as a sparse array."""
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=NUMBERS, ensure_non_negative=True)
         entries = sparse.csr_array(checked, copy=sparse.issparse(checked), dtype=np.float64)
         entries.sum_duplicates()
@@ -267,7 +267,7 @@ def _whole(given: Any) -> bool:
 
 
 def _table(entries: Any, first: int) -> "pl.DataFrame":
-    """Entries as rows; one 0 of each sample without any, for it has to be named."""
+    """Entries as rows; a sample without entries has a row with value 0, so that it has a name."""
     import polars as pl
 
     cells = entries.tocoo()

@@ -17,12 +17,12 @@ class Tuning:
 
     # Sorted links and the leaves they are cut into (decision 27).
     min_leaf_entries: int = 1 << 12  # fewer are one leaf
-    max_leaf_entries: int = 1 << 23  # read from a disk at once
+    max_leaf_entries: int = 1 << 23  # read from a disk in one go
     leaf_entries_per_row: int = 128  # for each row that leaves share: clearing and joining sums then costs little
     min_narrow_entries: int = 4096  # fewer keep wide types: they fit a cache, and each combination is another kernel
     max_dense_pairs: int = 1 << 12  # rows up to which a factor over pairs has one for every pair
     max_join_entries: int = 2_000_000_000  # a larger join of weight tables is a mistake on any machine
-    path_sums: int = 1 << 22  # sums of `paths` made at once
+    path_sums: int = 1 << 22  # sums of `paths` made in one go
     ridge_sample_rows: int = 2_000  # rows by which a ridge is chosen: inverting such a matrix takes tenths of a second
     ridge_pairs: float = 2e8  # pairs of links of one row that a restricted regression counts: some 1.5 GB
 
@@ -69,7 +69,7 @@ class Tuning:
     max_listed_cells: int = 1 << 25  # tensors of more cells, and pairs of indices, are not listed
     listing_chunk: int = 1 << 20  # cells looked at together
     max_negatives_listed: int = 1 << 20  # tensors of more cells have their negatives drawn until enough are no links
-    negative_rounds: int = 30  # of draws before the candidates of what is left are listed
+    negative_rounds: int = 30  # of draws before the remaining candidates are listed
     ranking_scores: int = 1 << 22  # held at a time
 
     # Terminal, report, explorer.

@@ -66,7 +66,7 @@ def _drawn(fit: Fitted, name: str, n: int, seed: int, position: int) -> Array:
 
 
 def check_whole(name: str, given: Any, of: str = "sample") -> None:
-    """Refuse what is no number of draws or seed."""
+    """Refuse an invalid number of draws or seed."""
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, np.integer)) or given < 0:
         raise ParameterError.must_be(name, "an integer of at least 0", given)
 

@@ -30,7 +30,7 @@ def split_nations(seed: int) -> Split:
 
 
 def fit_nations(parts: Split, seed: int) -> "Fit":
-    """Fit the coupled model to what is not hidden: five fits are averaged, their rank is chosen from the data."""
+    """Fit the coupled model to the other cells: an average of five fits, with the rank chosen from the data."""
     return fit(datasets.NATIONS, parts.train, restarts=MEMBERS, seed=seed)
 
 

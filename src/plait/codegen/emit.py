@@ -222,7 +222,7 @@ class _Kernel:
         self.out(f"last = {last}")
 
     def _write_log(self, number: str, entry: str) -> None:
-        """Collect a number; a full block takes its logarithms at once.
+        """Collect a number; a full block takes all its logarithms together.
 
         Blocks start with the first entry of the call, so a leaf has the same sum wherever it lies.
         """

@@ -43,7 +43,7 @@ class PairRows(Protocol):
         """Number of pairs that each row represents."""
 
     def __len__(self) -> int:
-        """Number of pairs with rows of their own."""
+        """Number of pairs with their own rows."""
 
     def find(self, columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
         """Rows of pairs given by a column for each visible index."""

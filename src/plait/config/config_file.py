@@ -65,7 +65,7 @@ def read_titles(
         options["text"] = [*options.get("text", ()), *numeric]
         table = read(source, **options)
     found = table.select(chosen)
-    clear = choose_columns(found.columns, called, where) == chosen  # else what was said is said by names
+    clear = choose_columns(found.columns, called, where) == chosen  # else the errors of names report it
     return found if clear else found.rename(dict(zip(chosen, (axis, "title")))), options
 
 

@@ -70,7 +70,7 @@ TOP: dict[str, Check] = {
     "model": TEXT, "rank": RANK, "relations": TABLE, "exposures": TABLE, "entities": TABLE, "titles": TABLE,
     "fit": TABLE, "grid_search": TABLE,
 }  # fmt: skip
-# The options of plait.read; `columns` and `value` have a meaning of their own here.
+# The options of plait.read; `columns` and `value` have another meaning here.
 READ: dict[str, Check] = {
     "kind": TEXT, "delimiter": TEXT, "header": FLAG, "text": NAMES, "quoted": FLAG, "strip": FLAG,
     "escape_formulas": FLAG, "name": TEXT, "query": TEXT, "table": TEXT, "null_values": TEXTS, "on_bad_rows": TEXT,

@@ -125,7 +125,7 @@ class Comparison(Mapping[str, Metrics]):
         return render(self.describe())
 
     def describe(self) -> Document:
-        """What is shown of them."""
+        """The comparison as a document."""
         head, *rows = self._cells()
         return Document(self._title(), (Table(head, rows), *map(Note, self.notes)), self.to_dict())
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plait.result import Fit
 
 CALIBRATION = ("bin", "cells", "predicted", "observed")
-# Metrics of the summary, each with what stands in for it where the test has no zeros.
+# Metrics of the summary, each with its substitute for a test without zeros.
 SUMMARY = (
     ("average_precision", "average_precision_uniform"),
     ("roc_auc", "roc_auc_uniform"),

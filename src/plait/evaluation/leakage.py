@@ -104,7 +104,7 @@ def hidden_by(
 ) -> dict[str, dict[tuple[str, ...], AnyArray]]:
     """What leakage="remove" hides, by relation: coordinates over some of its indices.
 
-    Every cell, link or zero, that agrees with a hidden cell, link or zero: what is hidden must not depend on what the
+    Every cell, link or zero, that agrees with a hidden cell, link or zero: hidden cells must not depend on what the
     hidden values are, or a fit reads them off the gaps. hidden: all hidden cells by some of the indices.
     """
     found: dict[str, dict[tuple[str, ...], list[AnyArray]]] = {}
@@ -129,7 +129,7 @@ def _projected(coords: AnyArray, over: Sequence[str], shared: Sequence[str]) -> 
 
 
 def _refuse_all_hidden(subject: SplitTarget, name: str, hidden: Mapping[tuple[str, ...], AnyArray]) -> None:
-    """A relation of which nothing is left tells nothing; hidden: what is hidden of it."""
+    """Refuse to hide all links of a relation; hidden: its hidden cells."""
     other = subject.data.relations[name]
     if () not in hidden and (not len(other.links) or not links_among(other, hidden).all()):
         return

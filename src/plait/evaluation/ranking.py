@@ -96,7 +96,7 @@ class QueryStanding:
     """Positions of relevant items among the candidates of their queries; all (n,).
 
     `query`: its number, from 0, each with an item. `before`: candidates above, `hits`: relevant ones among them.
-    `tied`: candidates tied with the item, including itself; `alike`: relevant ones among them.
+    `tied`: candidates tied with the item, including itself; `alike`: number of relevant ones among them.
     """
 
     query: Rows

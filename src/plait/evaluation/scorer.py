@@ -114,7 +114,7 @@ class Scorer:
     def along(self, cells: Rows, place: int, floor: Array) -> Array:
         """The scores (n, size) of cells (n, order) with the entity at one place running over all.
 
-        What is below a cell's floor (n,) may be replaced by another number below it.
+        A score below a cell's floor (n,) may be replaced by another number below it.
         """
         from plait.analysis.predict import order
 

@@ -88,7 +88,7 @@ class SplitTarget:
     """The relation to split, and those passed with it.
 
     `given`: the dict that was passed, None for a single relation; `relations`: by name; `data`: all of them bound. The
-    model of `data` has the user's equations, which say what is undirected; without a model it only has the indices.
+    model of `data` has the user's equations, which show undirected relations; without a model it only has the indices.
     `times`: of the rows of the relation to split, if it has such a column.
     """
 
@@ -225,7 +225,7 @@ def _declared(
     declared: dict[str, Sequence[Any]] = {}
     for index, names in labels.items():
         if index not in model.visible:
-            declared[index] = names  # bind says what is wrong
+            declared[index] = names  # bind raises the error
             continue
         here = [other for other, axis in axes.items() if axis == model.axis(index)]
         if here:

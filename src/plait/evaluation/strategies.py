@@ -329,7 +329,7 @@ def add_decoy_zeros(subject: SplitTarget, links: ChosenCells, rng: np.random.Gen
 
 
 def _refuse_weighted_zeros(subject: SplitTarget, by: str) -> None:
-    """Refuse listed zeros with weights of their own, which thinning would not scale."""
+    """Refuse listed zeros with their own weights, which thinning would not scale."""
     source = subject.relation.read(subject.name, subject.bound.indices)
     assert isinstance(source, TableSource)
     assert source.weights is not None

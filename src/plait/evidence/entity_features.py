@@ -289,13 +289,13 @@ def _categories(column: "nw.Series[Any]") -> tuple[Any, ...]:
 
 
 def _hats(numbers: Array, knots: Sequence[float]) -> Array:
-    """Linear B-splines: each number shared between the knots beside it; beyond the last it is that knot's."""
+    """Linear B-splines: each number is shared between two knots; beyond the last it belongs to that knot."""
     places = np.interp(numbers, knots, np.arange(len(knots)))
     return np.clip(1.0 - np.abs(places[:, None] - np.arange(len(knots))), 0.0, 1.0)
 
 
 def _ones(values: Sequence[Any], categories: Sequence[Any]) -> Array:
-    """One 1 a row; NaN for what is no category."""
+    """One 1 per row; NaN for unknown categories."""
     places = {category: n for n, category in enumerate(categories)}
     found = np.full((len(values), len(categories)), np.nan)
     for row, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Compiled walks over the links of a graph. In exact arithmetic: what is taken out of a sum again leaves exactly 0.
+"""Compiled walks over the links of a graph. In exact arithmetic: subtracting a term from its sum leaves exactly 0.
 
 `starts`, `ends`: for every entity a of the first side the ends u of its links; `back_starts`, `back_ends`: for every u
 those of its links. `shares`: 1/degree of every u, `back_shares` of every a. On one axis the two are the same.
@@ -49,7 +49,7 @@ def walk(
 ) -> tuple[int, int]:
     """Sums over the simple paths from a, for a = begin, begin + 1, … as long as there is room for another one's.
 
-    above: whether only sums for b > a are wanted. They are written into cells (room, 2) and values (room,). Returns the
+    above: whether to compute only sums for b > a. They are written into cells (room, 2) and values (room,). Returns the
     first a that is not done, and how many sums were written.
 
     length 2: Σ over u of share(u), a–u–b.   length 3: Σ over u, v of share(u) share(v), a–u–v–b.

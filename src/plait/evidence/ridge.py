@@ -24,7 +24,7 @@ MIN_SHARE = (
     0.05  # of the mean prediction of a link: smaller ones are left out, for they are noise and most cells have one
 )
 GOOD_ENOUGH = 0.99  # of the best mean reciprocal rank: the largest ridge that reaches it is taken
-FLOAT_ROWS = 4096  # sides from which on the inverse is kept in floats: their error is far below what is left out
+FLOAT_ROWS = 4096  # sides from which on the inverse is kept in floats: their error is far below that of the truncation
 CANDIDATES = 100  # columns that a restricted regression uses, as measured on Gowalla (docs/quality.md)
 KEPT_PER_ROW = 50  # predictions of a restricted regression that are kept for each row
 RESTRICTED_RIDGES = (5.0, 20.0, 50.0, 200.0)  # tried

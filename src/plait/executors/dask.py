@@ -302,7 +302,7 @@ class Dask:
             return False
 
     def _scatter(self, things: Sequence[tuple[str, Any]]) -> "list[Future]":
-        """Send each thing to its worker, to all workers at once."""
+        """Send each object to its worker, to all workers in parallel."""
         groups: dict[str, list[int]] = {}
         for number, (worker, _) in enumerate(things):
             groups.setdefault(worker, []).append(number)

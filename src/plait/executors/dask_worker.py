@@ -44,7 +44,7 @@ class RootRows(NamedTuple):
 
 
 class WorkerLinks:
-    """Leaves lo … hi of a tree, each as a tree of its own, so that only their part is sent."""
+    """Leaves lo … hi of a tree, each as a separate tree, so that only their part is sent."""
 
     def __init__(self, tree: CSFTensor, lo: int, hi: int) -> None:
         self.parts = [_cut_out(tree, leaf) for leaf in tree.leaves[lo:hi]]
@@ -87,7 +87,7 @@ class Written(NamedTuple):
 
 
 class Node(NamedTuple):
-    """Sum of consecutive leaves: the shared part, and rows of their own."""
+    """Sum of consecutive leaves: the shared part, and their own rows."""
 
     shared: LeafSum
     own: tuple[Written, ...]

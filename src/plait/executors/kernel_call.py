@@ -61,7 +61,7 @@ class Call:
         self.rooted = [step.order[0] in step.operands[position].visible for position in step.wanted]
 
     def whole(self, zeros: Zeros) -> list[Array | None]:
-        """Arrays for gradients that leaves write in rows of their own; None for the others."""
+        """Arrays for gradients that leaves write in their own rows; None for the others."""
         return [zeros(shape, self.kernel.gradients) if own else None for shape, own in zip(self.shapes, self.rooted)]
 
     def leaf(self, tree: CSFTensor, leaf: Leaf, whole: Sequence[Array | None], zeros: Zeros) -> LeafSum:

@@ -77,7 +77,7 @@ class Threads:
     def sum(self, step: Step, table: SummedTable, arrays: Sequence[Array], state: State | None = None) -> Stats:
         """The sum of a step over all entries of a table.
 
-        Leaves have root fibres of their own, so that operands with the root index share one gradient.
+        Leaves have separate root fibres, so that operands with the root index share one gradient.
         """
         if not len(table):
             return Stats.zero(step, arrays)

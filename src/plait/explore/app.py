@@ -44,8 +44,8 @@ class Made(NamedTuple):
 class PageCache:
     """LRU cache of responses by bytes; runs on the event loop, except for making pages.
 
-    Concurrent requests for one page wait for one computation. At most `makers` pages are made at once, in threads, per
-    lane, so fast pages do not wait for slow ones.
+    Concurrent requests for one page wait for one computation. At most `makers` threads per lane make
+    pages, so fast pages do not wait for slow ones.
     """
 
     def __init__(self, most: int, makers: int) -> None:
@@ -83,9 +83,9 @@ class PageCache:
             self.size -= len(gone.body) + len(old)
 
 
-MAKERS = 2  # pages made at once: more would wait for each other
+MAKERS = 2  # pages made in parallel: more would wait for each other
 PREPARED_COMPONENTS = 20  # whose pages are made in advance
-READERS = 8  # files sent at once
+READERS = 8  # files sent in parallel
 CACHE_BYTES = 64_000_000  # of pages
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 STATIC = {"style.css": ("plait.rendering.page", "text/css"), "explore.css": ("plait.explore.static", "text/css"),

@@ -17,7 +17,7 @@ from plait.rendering.svg import drawn
 
 
 def start(command: list[str]) -> "subprocess.Popen[str]":
-    """A process in a group of its own, without the terminal's Ctrl-C."""
+    """A process in a separate group, without the terminal's Ctrl-C."""
     apart: dict[str, Any] = {"process_group": 0} if sys.platform != "win32" else {"creationflags": 0x200}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", **apart)
 

@@ -30,7 +30,7 @@ BOM = "\ufeff"
 Passed = Callable[[bytes, int], bool]
 ON_BAD_ROWS = ("error", "skip")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
-FIRST = r"[=+\-@\t\r\n＝＋－＠]"  # full-width signs, too: some spreadsheets treat them alike
+FIRST = r"[=+\-@\t\r\n＝＋－＠]"  # full-width signs, too: some spreadsheets treat them in the same way
 FORMULA, ESCAPED = f"^'*{FIRST}", f"^'+{FIRST}"
 
 

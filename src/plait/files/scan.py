@@ -425,7 +425,7 @@ class QueryScan(Scan):
 
     @property
     def title(self) -> str:
-        """The database, and what is asked."""
+        """The database and the query."""
         return f"{shown(self.source)}: {self.options.get('query') or self.options.get('table')}"
 
     @cached_property

@@ -197,7 +197,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
 
 
 def _refuse_joins(data: Data, exposures: Exposures) -> None:
-    """Refuse exposures by tables where what is observed is a table on disk: M·V would be a table in memory."""
+    """Refuse exposures by tables if the observed cells are a table on disk: M·V would be a table in memory."""
     tables = {relation_of(key) for key, V in exposures.terms.items() if any(term.table for term in V.terms)}
     what = "an exposure over several indices with `observed` below 1"
     for name, relation in data.relations.items():

@@ -118,7 +118,7 @@ def grown(
 
 
 def _before(fit: Fitted, growth: Extension) -> dict[str, int]:
-    """Number of entities of each axis from which the other factors have learnt."""
+    """Number of entities of each axis from which the other factors were estimated."""
     return dict(fit.settings.get("folded") or {axis: growth.old[axis] for axis in fit.model.axes})
 
 

@@ -1,6 +1,6 @@
 """Cells of new entities in blocks: along each index either the old entities or the new ones.
 
-Each block is a relation of its own, in which every factor has the rows of the block; rows of old entities are fixed.
+Each block is a separate relation, in which every factor has the rows of the block; rows of old entities are fixed.
 """
 
 from collections.abc import Iterator, Mapping

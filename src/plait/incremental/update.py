@@ -283,7 +283,7 @@ def _with_pairs(
 ) -> tuple[State, dict[str, Array]]:
     """Rows for pairs that new links name, and counts of all rows, 0 for new ones.
 
-    A pair without a row of its own starts with its shared row.
+    A pair without its own row starts with its shared row.
     """
     factors, exposed, found = dict(state.factors), dict(state.exposed), {}
     for name, N in counts.items():

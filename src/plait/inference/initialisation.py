@@ -167,7 +167,7 @@ def _check_exposure(relation: BoundRelation, data: Data, exposures: Sequence[Wei
         found.append(cells[np.max([V.at(cells) for V in exposures], axis=0) <= 0])
     bad = np.concatenate(found) if found else np.zeros((0, 0))
     if len(bad):
-        cell = sort_cells(bad, relation.shape)[1][0]  # blocks on disk have an order of their own
+        cell = sort_cells(bad, relation.shape)[1][0]  # blocks on disk have another order
         names = ", ".join(f"{i}={data.entities[i][int(row)]!r}" for i, row in zip(relation.indices, cell))
         raise DataError(
             f"the link at {names} has exposure 0, so its probability is 0 ({plural(len(bad), 'such link')}).",

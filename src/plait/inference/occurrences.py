@@ -22,7 +22,7 @@ class Use:
     """Occurrence of a factor in a term, with its inside indices under the names of the equation.
 
     `name` differs from that of the factor where it occurs twice in the term. `pairs` are the pairs of a factor over
-    pairs; `shared` marks the rows that pairs without rows of their own share.
+    pairs; `shared` marks the rows that pairs without their own row share.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Use:
         return self.pairs is not None and not self.shared
 
     def of_others(self) -> "Use":
-        """Occurrence for the pairs that have no rows of their own."""
+        """Occurrence for the pairs without their own row."""
         return replace(self, visible=self.visible[:1], layout=self.layout.shared, shared=True)
 
     def taken(self, factors: Mapping[str, FactorState]) -> FactorState:

@@ -129,7 +129,7 @@ class PackedLinks:
 class AtLinks:
     """Weights M at links: a number, times draws, times the links' own weights.
 
-    `indices`: in the order of the draws; `own`: whether links have weights of their own.
+    `indices`: in the order of the draws; `own`: whether links have their own weights.
     """
 
     indices: tuple[str, ...]

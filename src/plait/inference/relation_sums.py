@@ -193,7 +193,7 @@ def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Use]:
 
 
 def _parted(part: RelationData, members: Sequence[Use], weights: Weights) -> Iterator[tuple[list[Use], Weights]]:
-    """Members and weights of a term, split by which factors over pairs have rows of their own at a cell."""
+    """Members and weights of a term, split by which factors over pairs have their own row at a cell."""
     listed = [member for member in members if member.listed]
     for own in product((True, False), repeat=len(listed)):
         here, there = weights, list(members)

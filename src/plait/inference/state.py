@@ -83,10 +83,10 @@ def _reason_of(sentence: str) -> Reason:
 
 
 class Record(NamedTuple):
-    """One sweep: the bound after it, its relative change, its seconds, and the ranks then.
+    """One sweep: the objective after it, its relative change, its seconds, and the ranks.
 
-    Sweep 0 is the start of the fit's own sweeps; those before it, numbered from below, are the warm-up, whose bound is
-    the log-likelihood that EM has reached.
+    Sweep 0 is the state after the warm-up. Sweeps of the warm-up have negative numbers, and their objective is the
+    log-likelihood of EM.
     """
 
     sweep: int
@@ -127,7 +127,7 @@ class FactorSnapshot(NamedTuple):
         return (self.mean,) if self.concentration is None else (self.concentration, self.scale)
 
     def factor(self) -> FactorState:
-        """The factor, in arrays of its own."""
+        """A copy of the factor."""
         if self.mean is not None:
             return point(self.layout, self.mean.copy())
         assert self.concentration is not None
@@ -167,7 +167,7 @@ class State:
     log_scales: Mapping[str, float] | None = None
 
     def copy(self) -> "State":
-        """A copy with arrays of its own."""
+        """A copy with copied arrays."""
         factors = {name: FactorSnapshot(kept.layout, *map(_copied, kept[1:])) for name, kept in self.factors.items()}
         before = {name: [array.copy() for array in arrays] for name, arrays in self.momentum.before.items()}
         momentum = self.momentum._replace(before=before)

@@ -1,4 +1,4 @@
-"""Elementary functions of WIDTH doubles at once: log, exp, ψ with log Γ; without loops and branches."""
+"""Elementary functions of WIDTH doubles: log, exp, ψ with log Γ; without loops and branches."""
 
 from typing import Any
 

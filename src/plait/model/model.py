@@ -510,7 +510,7 @@ def _names(statements: Iterable[Statement]) -> Iterator[Token]:
 
 
 def _check_spelling(statements: Iterable[Statement]) -> None:
-    """Refuse names that are printed alike and yet differ, such as é in one character and in two."""
+    """Refuse names that look the same and yet differ, such as é in one character and in two."""
     spelling: dict[str, str] = {}
     for name in _names(statements):
         if spelling.setdefault(unicodedata.normalize("NFC", name.text), name.text) != name.text:
@@ -654,7 +654,7 @@ def _check_shapes(equations: Sequence[EquationStatement], axes: Mapping[str, str
             twice = [name for name, uses in Counter(bracket.name.text for bracket in term).items() if uses > 1]
             for bracket in term:
                 other, there = first.setdefault(bracket.name.text, (bracket, relation))
-                # The second of two uses in a term may have latent indices of its own: A[i, p] G[p, q] A[j, q].
+                # The second of two uses in a term may have its own latent indices: A[i, p] G[p, q] A[j, q].
                 free = bracket.name.text in twice and other is not bracket
                 _check_shape(bracket, relation, other, there, axes, visible, free)
 

@@ -155,7 +155,7 @@ def parse(text: str) -> tuple[Statement, ...]:
 
 
 def mistake(what: str, span: Span, hint: str) -> ModelError:
-    """An error that says what is wrong, shows where with a caret under the line, and names a hint."""
+    """An error with a message, a caret under the line, and a hint."""
     return ModelError(what, location=span, hint=hint)
 
 

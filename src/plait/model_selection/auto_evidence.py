@@ -25,7 +25,7 @@ from plait.result import Fit
 from plait.storage.run_folder import manifest
 
 KINDS = ("neighbours", "paths")
-MIN_SCALE_LINKS = 20  # links per entity of an index from which on it has a scale of its own
+MIN_SCALE_LINKS = 20  # links per entity of an index from which on it has its own scale
 TRIAL_SWEEPS = 60  # of a fit that only tries evidence
 TRIALS = ((5_000, 3), (20_000, 2), (math.inf, 1))  # draws of held-out links, up to a number of links: few say little
 

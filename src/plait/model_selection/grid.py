@@ -124,7 +124,7 @@ class GridSearch:
         return render(self.describe())
 
     def describe(self) -> Document:
-        """What is shown of it."""
+        """The search as a document."""
         names, rows = self._shown()
         return Document(self._title(), (Table(names, rows), *map(Note, self.notes)), self.to_dict())
 

@@ -99,7 +99,7 @@ def shares(fit: Fitted, axis: str, name: Any) -> "pl.DataFrame":
 
 
 def check_axis(fit: Fitted, axis: Any, of: str) -> None:
-    """Refuse what is no axis and no index."""
+    """Refuse a name that is neither an axis nor an index."""
     known = tuple(dict.fromkeys([*fit.model.axes, *fit.model.visible]))
     if axis not in known:
         near = suggestion(axis, known) if isinstance(axis, str) else ""
@@ -127,7 +127,7 @@ def _profile_bar(row: dict[str, Any], names: Names) -> dict[str, Any]:
     return {"name": cut(name), "full": name, "weight": row["share"], "sd": row["sd"], "data": row["data"]}
 
 
-MAX_CARDS = 24  # components drawn at once
+MAX_CARDS = 24  # components in one chart
 MIN_RELATION_SHARE = 0.001  # below, in every relation, a component is left out
 
 Row = Mapping[str, Any]

@@ -82,7 +82,7 @@ def _rows(tests: Mapping[str, Tested], curve: str, y: str, figure: str, word: st
 
 
 def _curves(rows: list[dict[str, Any]], x: Spec, y: Spec, interpolate: str, under: list[Spec]) -> Spec:
-    """Lines with bands of one standard error, above what is drawn under them."""
+    """Lines with bands of one standard error, above the other layers."""
     colour, dash, _ = series(list(dict.fromkeys(row["series"] for row in rows)), symbolType="stroke", symbolSize=600)
     said = tips(series="curve#", **{x["field"]: x["title"], y["field"]: y["title"]}, error="standard error")
     band = {"type": "area", "opacity": 0.22, "interpolate": interpolate}

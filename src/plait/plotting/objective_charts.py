@@ -28,7 +28,7 @@ class Rise:
 
 
 def rise(fit: Fitted) -> Rise:
-    """What is drawn: without the warm-up, whose bound is another, and without first steps that would flatten the rest.
+    """Sweeps of the chart, without the warm-up (another objective) and first sweeps that would flatten the rest.
 
     Members that saw links reweighed have other bounds: they are left out.
     """

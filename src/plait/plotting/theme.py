@@ -56,7 +56,7 @@ def _table(number: int) -> str:
 
 
 def plain(rows: Rows) -> Spec:
-    """Rows as the data of a chart; what is not finite is left open."""
+    """Rows as the data of a chart; numbers that are not finite become gaps."""
     return {"values": [{name: _finite(value) for name, value in row.items()} for row in rows]}
 
 

@@ -1,6 +1,6 @@
 """Documents as HTML: escaped, without scripts, for light and dark themes; and whole pages in one file.
 
-In notebooks, which have styles of their own, every element has inline styles (`NOTEBOOK`); pages have a stylesheet and
+In notebooks, which have their own styles, every element has inline styles (`NOTEBOOK`); pages have a stylesheet and
 classes (`PAGE`).
 
 A page loads nothing, and its Content-Security-Policy allows nothing. It is complete without scripts; an interactive one

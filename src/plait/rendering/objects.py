@@ -59,7 +59,7 @@ def _shared(model: Any, axis: str) -> str:
 
 
 def describe_relation(relation: Any) -> Document:
-    """A `plait.Relation`: what its data are, and what was said of them."""
+    """A `plait.Relation`: its data and settings."""
     return Document("Relation", (Facts(relation.facts),))
 
 
@@ -107,7 +107,7 @@ def _corner(posterior: Any, points: bool, most: int = 6) -> list[Block]:
 
 
 def describe_data(data: Any) -> Document:
-    """`plait` data bound to a model: axes, and what was understood of each relation."""
+    """Data bound to a model: axes, and a summary of each relation."""
     axes = [(axis, len(data.entities[axis]), _some(data.entities[axis])) for axis in data.model.axes]
     relations = [
         (name, write_shape(r.shape), len(r.values), float(r.values.sum()), r.observed_zeros, r.missing_cells,

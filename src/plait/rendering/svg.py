@@ -41,7 +41,7 @@ CONFIG: Mapping[str, Any] = {
 NEEDED = "pip install 'tensorplait[report]'"
 
 
-_HOME = os.getpid()  # a process that is forked from this one waits for ever for what draws, whose threads it has not
+_HOME = os.getpid()  # a forked process would wait without end for the renderer, whose threads it lacks
 
 
 def drawn(picture: Picture) -> str | None:

@@ -117,7 +117,7 @@ NOTHING = "There are no warnings about this run."
 
 
 def summary(subject: ReportData) -> Sequence[Block]:
-    """What was fitted and how good it is: a sentence, figures, warnings, pictures; the settings behind a click."""
+    """Data and quality of the fit: a sentence, figures, warnings, pictures; the settings behind a click."""
     found = run_warnings(subject)
     return (
         Note(lead(subject), quiet=False),

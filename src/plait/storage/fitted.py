@@ -168,7 +168,7 @@ V = TypeVar("V")
 
 
 class NamedItems(dict[str, V]):
-    """A dict that names what is close to a key that it does not have."""
+    """A dict that suggests close names for an unknown key."""
 
     def __init__(self, kind: str, items: Mapping[str, V]) -> None:
         super().__init__(items)
@@ -342,7 +342,7 @@ class Fitted:
 
     @property
     def likelihood_params(self) -> dict[str, dict[str, float]]:
-        """Parameters of each relation's likelihood, learnt or given; empty for counts and links."""
+        """Parameters of each relation's likelihood, estimated or given; empty for counts and links."""
         return {name: dict(self.state.likelihood_params.get(name, {})) for name in self.likelihood}
 
     @property

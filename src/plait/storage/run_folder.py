@@ -60,7 +60,7 @@ def unpack(place: Path, name: str) -> bytes | None:
 
 MANIFEST = "manifest.json"
 # 2: fingerprints made in another way, arrays may be floats; 3: several members; 4: a stop has a reason;
-# 5: how cells are observed, for what is folded in or learnt later; 6: the manifest has a checksum.
+# 5: how cells are observed, for fold-in and updates; 6: the manifest has a checksum.
 FORMAT, VERSION = "plait-run", 7  # 7: today's public names
 CHECKSUM_SINCE = 6
 # Files that an interrupted save may leave: files, drafts of manifests, drafts of safetensors.

@@ -257,7 +257,7 @@ def _at_entries(
 def profile(fit: Fitted, axis: str, name: Any) -> "pl.DataFrame":
     """Components of one entity, in every factor that has its axis: factor, axis, index, component, share, sd, data.
 
-    Each latent index of a factor has rows of its own, the others summed out; the shares of each add up to 1, or to 0
+    Each latent index of a factor has separate rows, with the others summed out; the shares of each add up to 1, or to 0
     for an entity without mass. An ensemble shows its best member. The table is empty if no factor of the axis has a
     latent index.
     """

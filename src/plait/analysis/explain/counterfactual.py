@@ -145,7 +145,7 @@ class OtherDataError(ParameterError):
 
 
 def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
-    """Bind the data of a fit as they were bound for it; refuse others."""
+    """Bind the data of a fit as `plait.fit` did; refuse other data."""
     if not isinstance(data, Data):
         data = bind(fit.model, data, {axis: fit.entities[axis].names.to_list() for axis in fit.model.axes})
     found = fit.settings.get("weights", {})

@@ -132,7 +132,7 @@ def _names(fit: Fitted, indices: Sequence[str], row: Sequence[int] | Rows) -> di
 
 def _prediction(fit: Fitted, relation: str, row: Rows) -> dict[str, float]:
     found = {name: float(column[0]) for name, column in columns(fit, relation, row[None, :]).items()}
-    alone = len(fit.model.equation(relation).terms) == 1  # else every term has an exposure of its own
+    alone = len(fit.model.equation(relation).terms) == 1  # else each term has its own exposure
     exposure = fit.exposures.at(relation, 0, row[None, :]) if alone else None
     return found if exposure is None else found | {"exposure": float(exposure[0])}
 

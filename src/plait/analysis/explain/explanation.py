@@ -285,7 +285,7 @@ class Explanation:
         return render(self.describe())
 
     def describe(self) -> "Document":
-        """What is shown of it, in tables."""
+        """The explanation as tables."""
         return describe(self)
 
 

@@ -88,7 +88,7 @@ def pooled(moments: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
 def rates_along(fit: Fitted, relation: str, rows: Rows, index: str) -> Array:
     """Mean rate with one index running over all its entities; rows (n, order) → (n, n_entities).
 
-    The row numbers of that index are ignored. The result is in memory at once, so n must be small. Averaged over the
+    The row numbers of that index are ignored. The whole result is in memory, so n must be small. Averaged over the
     members of an ensemble.
     """
     return average(_rates_along(member, relation, rows, index) for member in fit.members)
@@ -256,5 +256,5 @@ def _united(T: Iterable[tuple[RowTable, RowTable]]) -> dict[Hashable, Hashable]:
 
 
 def _named(block: RowBlock, names: Mapping[Hashable, Hashable], side: int) -> RowBlock:
-    """A block of one of two terms, with the names of `_united` and names of its own for other indices."""
+    """A block of one of two terms, with the names of `_united`, and unique names for other indices."""
     return RowBlock(tuple(i if i == CELLS else names.get((side, i), (side, i)) for i in block.indices), block.values)

@@ -35,7 +35,7 @@ def order_scores(fit: Fitted, relation: str, rows: Rows) -> Array:
 def order_along(fit: Fitted, relation: str, rows: Rows, index: str, floor: Array | None) -> Array:
     """Scores (n, size) of cells (n, order) with one index running over all its entities.
 
-    floor (n,): what is below it keeps its mean rate, if that is below as well. None: all are mean rates.
+    floor (n,): cells below it keep their mean rate, if that is below too. None: all are mean rates.
     """
     scores = rates_along(fit, relation, rows, index)
     if floor is not None:

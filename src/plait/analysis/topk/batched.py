@@ -1,4 +1,4 @@
-"""Top-k cells of many entities at once, where each has few cells.
+"""Top-k cells of many entities in one pass, if each has few cells.
 
 A batch has several queries and all cells of each, (n_queries, n_cells). Its rates are one matrix product; excluded
 cells are set to −∞, and the best of each row are found by partition. When ranked by a probability, cells are scored

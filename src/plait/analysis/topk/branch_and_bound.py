@@ -97,7 +97,7 @@ def search_per_entity(
     """Best cells of every combination of rows at some places, one combination after the other.
 
     All share one set of trees: the search for an entity starts at the box of its row and of all rows elsewhere. Under
-    an exposure, whose tables are axes of their own, each is a separate search.
+    an exposure, whose tables are additional axes, each is a separate search.
     """
     weights = exposures_of(fit, equation)
     if any(V is not None for V in weights) or _large(fit, equation, axes):

@@ -63,7 +63,7 @@ def _in_pieces(cells: Rows) -> Iterator[Rows]:
 
 
 def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
-    """The k observed zeros (m, order) of the highest probability; none where a run does not say what is observed."""
+    """The k observed zeros (m, order) of the highest probability; none if a run does not store the observed cells."""
     known, relation = fit.known[equation.relation], equation.relation
     if known.rule is None:
         return np.zeros((0, len(equation.indices)), np.int64)

@@ -93,7 +93,7 @@ class DistinctNames:
 
 @inlined
 def _place(label: Any, hashes: AnyArray, table: AnyArray) -> Any:
-    """Slot of a hash, or the free slot for it."""
+    """Slot of a hash, or its free slot."""
     last = np.uint64(len(table) - 1)
     place = label & last
     while table[place] >= 0 and hashes[table[place]] != label:

@@ -49,7 +49,7 @@ class Links(ABC):
 
     `fibres`: the cells. `stored`: X as stored, (n,), empty on disk. `weights`: M, (n,); on disk that of the relation,
     which `read` and `pieces` multiply by the own weight of every link. `here`: the links in memory, None without any;
-    for a cell that is also on disk, what was added to its value. `parts`: links in memory and on disk.
+    for a cell that is also on disk, the amount added to its value. `parts`: links in memory and on disk.
     """
 
     in_memory: ClassVar[bool]

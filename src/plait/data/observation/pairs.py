@@ -1,4 +1,4 @@
-"""Pairs of entities that have rows of their own in a factor over several visible indices.
+"""Pairs of entities that have their own rows in a factor over several visible indices.
 
 A free factor such as M[u, i] or M[u, i, z] has one row for every pair that occurs in a link. All other pairs share one
 row per entity of the first index, after those of the pairs (docs/math.md, section 10).
@@ -40,7 +40,7 @@ class Pairs:
 
     @cached_property
     def others(self) -> NDArray[np.float64]:
-        """Number of pairs without a row of their own, by entity of the first index."""
+        """Number of pairs without their own row, by entity of the first index."""
         listed = np.bincount(self.coords[:, 0].astype(np.int64), minlength=self.sizes[0])
         return np.asarray(math.prod(self.sizes[1:], start=1.0) - listed, np.float64)
 

@@ -91,7 +91,7 @@ class Closed:
         return found
 
     def mark_fibres(self, cells: AnyArray, place: int, found: Flags) -> None:
-        """Mark what is closed among cells (m, order) with any entity at one place; found (m, size)."""
+        """Mark the structural zeros among cells (m, order) with any entity at one place; found (m, size)."""
         for over, coords in self.tables.items():
             places = self.places(over)
             if place in places:

@@ -290,7 +290,7 @@ def check_content(place: Path, entry: Mapping[str, Any]) -> Path:
 
 
 def damaged(path: Path, how: str) -> StorageError:
-    """Error for a file that is not what was written."""
+    """Error for a file that differs from the written one."""
     return StorageError(f"this file of the blocks is damaged: {how}.", location=FileLocation(path), hint=AGAIN)
 
 

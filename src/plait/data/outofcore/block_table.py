@@ -170,7 +170,7 @@ class CellsOnDisk:
         return np.where(found.listed, self.table(columns_of(cells), found.values, own), 0.0)
 
     def total(self) -> float:
-        """Sum of all values; from the manifest, unless they have weights of their own."""
+        """Sum of all values; from the manifest, unless each has its own weight."""
         if self.packed.has_weights:
             return sum(float(piece.values.sum()) for piece in self.pieces(CHUNK_ROWS))
         return self.packed.sums.value / (self.packed.weight or 1.0)

@@ -116,7 +116,7 @@ def held_bytes(room: int) -> int:
 
 
 def range_entries(room: int, entry: int) -> int:
-    """Largest number of entries of a range that is sorted at once; `entry`: bytes per entry."""
+    """Largest number of entries of a range that is sorted in one go; `entry`: bytes per entry."""
     return max(room // 2 // entry, MIN_BATCH_ROWS)
 
 

@@ -82,7 +82,7 @@ class PackedBlocks(Sequence[CSFTensor]):
     def __getitem__(self, number: slice) -> list[CSFTensor]: ...
 
     def __getitem__(self, number: int | slice) -> CSFTensor | list[CSFTensor]:
-        """A block in memory of its own."""
+        """A block in separate memory."""
         if isinstance(number, slice):
             return [self[n] for n in range(*number.indices(len(self)))]
         number = range(len(self))[number]
@@ -146,7 +146,7 @@ class PackedBlocks(Sequence[CSFTensor]):
         """Blocks in order, read ahead by a thread.
 
         The third item releases a block's buffer for the next read. At most `buffers` blocks are held at a time, so a
-        caller that releases none waits for ever. `room`: pool of the buffers.
+        caller that releases none waits without end. `room`: pool of the buffers.
         """
         return _stream(self, range(len(self))[lo:hi], buffers, room or shared())
 

@@ -1,6 +1,6 @@
 """Tables in other forms than a dataframe: dicts of columns, lists of rows, NumPy coordinates, paths.
 
-What names columns (a dict, a path, a list of dicts) is a table at once. Rows and coordinates get the names of the
+Data that name columns (a dict, a path, dicts) become a table directly. Rows and coordinates get the names of the
 relation's indices, in their order, and perhaps a last column of values.
 """
 

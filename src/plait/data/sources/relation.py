@@ -239,7 +239,7 @@ class Relation:
         return read_array(self.data, name, len(indices), tuple(own.index(index) for index in indices), groups)
 
     def _retabled(self, table: "pl.DataFrame", value: str, source: TableSource) -> "Relation":
-        """The relation of another table, made of what was read from its own."""
+        """The relation with another table, made from the rows of its own."""
         return replace(self, data=table, value=value, ignore_columns=None, strip=False, _kind=source.kind)
 
     def read_missing(self, name: Named, indices: Sequence[str]) -> list[tuple[TableLocation, dict[str, "pl.Series"]]]:
@@ -260,7 +260,7 @@ class Relation:
         return [(p, read_missing(table, p, indices, columns, self.strip, values)) for p, table in zip(places, tables)]
 
     def check_indices(self, name: Named, indices: Sequence[str]) -> None:
-        """Refuse what is said of indices that the equation does not have."""
+        """Refuse settings of indices that the equation does not have."""
         if self.indices is not None and sorted(self.indices) != sorted(indices):
             raise DataError(
                 f"`indices` are {', '.join(self.indices)}, but the equation has {', '.join(indices)}.",
@@ -384,7 +384,7 @@ def as_relation(name: str, data: Any) -> Relation:
 
 
 def tables_of(given: Any) -> tuple[Any, ...]:
-    """What is one table, several or none, as several."""
+    """One table, several or none, as a tuple."""
     if given is None:
         return ()
     return tuple(given) if isinstance(given, (list, tuple)) else (given,)

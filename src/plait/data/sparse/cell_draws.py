@@ -39,7 +39,7 @@ class Weighing:
     """Values of a table of weights at listed cells, relative to the base weight of all cells.
 
     `sign`: +1 for additions to the base, −1 for subtractions; 0 elsewhere. `zero`: weight of a listed 0 without a
-    weight of its own; `draws`: factors of the weights of links.
+    its own weight; `draws`: factors of the weights of links.
     """
 
     base: float

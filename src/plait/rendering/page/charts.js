@@ -1,4 +1,4 @@
-// Charts that answer to the pointer: each is drawn anew from its specification, over the drawing that is there without a
+// Charts that answer to the pointer: each is drawn again from its specification, over the drawing that is there without a
 // script. Expressions are interpreted, so that the page's policy may refuse code that is made of text.
 "use strict";
 (async () => {
