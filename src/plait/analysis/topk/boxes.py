@@ -1,8 +1,8 @@
 """Bounds and scores of boxes of cells, for branch and bound.
 
 Rows of an axis are ordered so that neighbours are similar, and form a tree: level 0 are the rows, a block of
-level l + 1 is `tree_fan_out` consecutive blocks of level l, and the last level has one block. Each block has the componentwise
-maxima of its rows.
+level l + 1 is `tree_fan_out` consecutive blocks of level l, and the last level has one block. Each block has the
+componentwise maxima of its rows.
 
 For rates Σ_s Π_f rows_f[n_f, s] (CP, and everything that contracts to it; `RowBoxes`, compiled and threaded) a box has
 two bounds. The sum at componentwise maxima is sharp where rows are sparse or similar. Hölder's inequality,
