@@ -119,6 +119,11 @@ def test_a_fingerprint_covers_called_functions_flags_and_constants():
     assert len({own, *others}) == 5
 
 
+def test_python_runs_the_text_of_an_inlined_function():
+    assert jit.log_minus_digamma(1.0)[0] == pytest.approx(np.euler_gamma)
+    assert not jit.log_minus_digamma.overloads
+
+
 # logarithms -----------------------------------------------------------------------------------------------------------
 
 
@@ -189,7 +194,7 @@ def inside_a_kernel(function):
 
 
 def alone(function):
-    fresh = jit.inlined(function.py_func)
+    fresh = jit.exact_kernel(function.py_func)
     return lambda xs: np.array([fresh(float(x)) for x in xs])
 
 
@@ -438,9 +443,14 @@ def test_bernoulli_link_takes_the_scale_apart(xhat, log_scale):
     assert term + math.log(number) == pytest.approx(float(rate + np.log(miss)), rel=1e-12)
 
 
+@jit.uncached
+def rate_of(xhat, log_scale):
+    return jit.rate_of(xhat, log_scale)
+
+
 def test_a_rate_of_any_size_is_xhat_times_its_scale():
     for xhat, log_scale in ((0.3, 0.0), (1e-200, 500.0), (2.0, -600.0), (5.0, 689.9), (1e-260, 900.0), (1.0, -720.0)):
         wanted = math.exp(min(math.log(xhat) + log_scale, 700.0))
-        assert jit.rate_of(xhat, log_scale) == pytest.approx(wanted, rel=1e-12)
-    assert jit.rate_of(1.0, -800.0) == 0.0
-    assert jit.rate_of(1e300, 689.0) == jit.rate_of(1.0, 5000.0) == math.exp(700.0)
+        assert rate_of(xhat, log_scale) == pytest.approx(wanted, rel=1e-12)
+    assert rate_of(1.0, -800.0) == 0.0
+    assert rate_of(1e300, 689.0) == rate_of(1.0, 5000.0) == math.exp(700.0)

@@ -5,14 +5,17 @@ is emitted first, and the engine gets an empty module with it, as when numba loa
 14). The optimised module then lives as long as its function.
 """
 
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
 from numba import extending, njit
 from numba.core import compiler
 from numba.core.codegen import JITCodeLibrary
+from numba.core.registry import CPUDispatcher
 
 from plait.jit.cache import FileCache
 
@@ -51,7 +54,7 @@ def exact_kernel(function: Function) -> Function:
 
 
 def _cached(function: Function, options: dict[str, Any], source: str = "") -> Function:
-    compiled: Any = _njit(pipeline_class=Compiler, **options)(function)
+    compiled: Any = _njit(pipeline_class=Compiler, no_cfunc_wrapper=True, **options)(function)
     # Numba loads machine code by the name of its module. NUMBA_DISABLE_JIT gives the function itself.
     if compiled is not function and function.__module__ in sys.modules:
         compiled._cache = FileCache(compiled, source)
@@ -73,7 +76,7 @@ def inlined(function: Function) -> Function:
 
     Numba would hand the caller's flags down, and reassociating would undo the careful parts of `log8`.
     """
-    return _njit(nogil=True, error_model="numpy", fastmath=False, forceinline=True)(function)  # type: ignore[no-any-return]
+    return _callable(function, forceinline=True)
 
 
 def outlined(function: Function) -> Function:
@@ -81,7 +84,7 @@ def outlined(function: Function) -> Function:
 
     For what a hot loop calls now and then: inlined, its constants would take the registers that the loop needs.
     """
-    dispatcher = _njit(nogil=True, error_model="numpy", fastmath=False)(function)
+    dispatcher: Any = _callable(function)
 
     def call(typingctx: Any, first: Any, second: Any, third: Any, fourth: Any) -> Any:
         dispatcher.compile((first, second, third, fourth))
@@ -101,6 +104,10 @@ def outlined(function: Function) -> Function:
 class Library(JITCodeLibrary):
     """The code of one function."""
 
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave optimisation to the final module, which has all of the code in it."""
+        ll_module.data_layout = self._codegen._data_layout
+
     def _finalize_final_module(self) -> None:
         full, codegen = self._final_module, self._codegen
         code = codegen._tm.emit_object(full)
@@ -112,6 +119,30 @@ class Library(JITCodeLibrary):
         self._finalize_dynamic_globals()
 
 
+class CallableLibrary(JITCodeLibrary):
+    """The code of a function that is compiled as part of others: neither optimised nor translated by itself."""
+
+    _optimize_functions = Library._optimize_functions
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Pause Python's garbage collection: it would walk through all of numba again and again, a tenth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class Compiler(compiler.Compiler):
     """Numba's compiler with a `Library` for its result."""
 
@@ -119,7 +150,44 @@ class Compiler(compiler.Compiler):
         """Compile a Python function."""
         self.state.library = Library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
-        return super().compile_extra(func)
+        with _no_collections():
+            return super().compile_extra(func)
+
+
+class InlinedCompiler(compiler.Compiler):
+    """Numba's compiler for functions that only compiled functions call: no machine code of their own, no wrappers."""
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a Python function to LLVM's language."""
+        self.state.library = CallableLibrary(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.flags.no_compile = True
+        with _no_collections():
+            result = super().compile_extra(func)
+        entry = object()  # numba's key of these types
+        self.state.targetctx.insert_user_function(entry, result.fndesc, [result.library])
+        return result._replace(entry_point=entry)
+
+
+class Inlined(CPUDispatcher):
+    """A function that kernels call; Python runs its text, without compiling it."""
+
+    def __call__(self, *args: Any) -> Any:
+        return self.py_func(*args)
+
+    def add_overload(self, cres: Any) -> None:
+        """Keep a compile result for callers that are compiled; there is no machine code to call."""
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+def _callable(function: Function, **options: Any) -> Function:
+    """Compile a function for kernels that call it, in exact arithmetic."""
+    compiled = _njit(
+        nogil=True, error_model="numpy", fastmath=False, pipeline_class=InlinedCompiler, no_cpython_wrapper=True,
+        no_cfunc_wrapper=True, **options,
+    )(function)  # fmt: skip
+    if compiled is not function:  # as it is under NUMBA_DISABLE_JIT
+        compiled.__class__ = Inlined
+    return compiled  # type: ignore[no-any-return]
 
 
 def strip(dispatcher: Any) -> None:
