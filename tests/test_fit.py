@@ -11,7 +11,8 @@ import pytest
 from scipy.special import psi
 
 import plait
-from plait.inference.loop import ADAPT_WARM
+from plait.inference.loop import ADAPT_WARM, _words_left
+from plait.inference.state import Record
 from tests.support.problems import assert_same, bits, make
 
 VISITS = pl.DataFrame(
@@ -289,6 +290,16 @@ def test_a_fit_with_every_factor_given_updates_nothing():
     assert str(fit.stop) == "nothing to update: every factor is fixed."
     assert fit.objective == pytest.approx(-6.0)
     assert [record.sweep for record in fit.history] == [0]
+
+
+def test_a_fit_that_has_not_converged_says_what_is_left():
+    changes = 1e-2 * 0.9 ** np.arange(1, 41)  # until 1e-6 another 47 sweeps, whose sum is 1.3e-3
+    history = [Record(n, 0.0, change, 0.0, {}) for n, change in enumerate(changes, 1)]
+    assert _words_left(history, 1e-6) == "; at this rate about 50 more sweeps would raise it by 0.1 %"
+    assert _words_left(history[:19], 1e-6) == ""  # too few to tell
+    assert _words_left(history[::-1], 1e-6) == ""  # changes grow: components still leave a saddle
+    assert _words_left(history, 0.0) == ""
+    assert _words_left(history, 1e-3) == ""  # the next sweep converges
 
 
 @pytest.mark.parametrize(

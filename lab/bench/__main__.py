@@ -18,6 +18,7 @@ TABLES = (
     "answers",
     "bursts",
     "calibrated",
+    "convergence",
     "cores",
     "counts",
     "couplings",

@@ -24,7 +24,7 @@ MIN_LINKS = 200  # of a bin
 NAMES = ("Nations", "Kinships", "UMLS", "USAir", "Celegans", "communities", "UCLAF", "drawn")
 SPLITS = range(2)
 FITS: dict[str, dict[str, Any]] = {"rank 20": {"rank": 20}, "rank left out": {}}
-LIKELIHOODS = ("bernoulli", "poisson")
+LIKELIHOODS = ("auto", "poisson")
 
 
 class Bins(NamedTuple):
@@ -47,13 +47,7 @@ def compare() -> None:
 def row(name: str, likelihood: str, fits: str) -> list[str]:
     before, after, maps, links, seconds = [], [], [], [], 0.0
     for split in SPLITS:
-        task = SOURCES[name].load(split if SOURCES[name].splits > 1 else 0, False)
-        cells = distinct(np.concatenate([task.seen.links, task.test.links]))
-        model = plait.Model(EQUATIONS[task.seen.kind])
-        if task.seen.kind == "graph":
-            cells = cells[cells[:, 0] < cells[:, 1]]
-        table = pl.DataFrame(cells, schema=list(model.equation("X").indices))
-        labels = {i: range(n) for i, n in zip(table.columns, task.seen.shape) if model.axis(i) == i}
+        model, table, labels = links_of(name, split)
         data = {"X": plait.Relation(table, unseen="zero", likelihood=likelihood)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", plait.PlaitWarning)
@@ -74,6 +68,17 @@ def row(name: str, likelihood: str, fits: str) -> list[str]:
         name, fits, " · ".join(links), *words(before), *words(after), f"{logs[0]:.3f} → {logs[1]:.3f}",
         " · ".join(maps), f"{seconds / len(SPLITS):.1f}",
     ]  # fmt: skip
+
+
+def links_of(name: str, split: int) -> tuple[plait.Model, pl.DataFrame, dict[str, range]]:
+    """All links of a data set, with a model and the entities of every axis."""
+    task = SOURCES[name].load(split if SOURCES[name].splits > 1 else 0, False)
+    cells = distinct(np.concatenate([task.seen.links, task.test.links]))
+    model = plait.Model(EQUATIONS[task.seen.kind])
+    if task.seen.kind == "graph":
+        cells = cells[cells[:, 0] < cells[:, 1]]
+    table = pl.DataFrame(cells, schema=list(model.equation("X").indices))
+    return model, table, {i: range(n) for i, n in zip(table.columns, task.seen.shape) if model.axis(i) == i}
 
 
 def words(found: list[Bins]) -> list[str]:

@@ -5,7 +5,7 @@ about. Non-links are drawn in two ways: any cell (uniform), or a hidden link wit
 """
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ import plait
 from lab.harness.results import Cell, Figures
 from lab.paper.corrupted import corrupted
 from lab.paper.experiment import Experiment, Lab
+from lab.paper.settings import engine
 from lab.paper.sources.digg import DRAWN, RANK, Digg, load, source
 
 SINGLE = {
@@ -82,11 +83,13 @@ def fitted(data: Digg, task: str, method: str, train: plait.Relation, *, seed: i
         assert data.truth is not None
         given = {name: data.truth[AXES[name]] for name in model.factors}
         return plait.fit(model, relations, rank=RANK, fixed=given, entities=entities, progress=False)
+    algorithm: Literal["vb", "em"] = "vb" if method.endswith("VB") else "em"
     return plait.fit(
         model,
         relations,
         rank=1 if method == "popularity" else RANK,
-        method="vb" if method.endswith("VB") else "em",
+        method=algorithm,
+        **engine(algorithm),
         entities=entities,
         max_iter=max_iter,
         seed=seed,

@@ -1,7 +1,7 @@
 """Growth: the time of one sweep against the number of known cells, from ten thousand to a hundred million."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -9,6 +9,7 @@ import plait
 from lab.harness.results import Cell, Figures
 from lab.paper.experiment import Experiment, Lab
 from lab.paper.scaling import MODEL, entities
+from lab.paper.settings import engine
 from lab.paper.sources.cube import RANK, draw
 from plait.machine import memory
 
@@ -35,14 +36,15 @@ def cells(lab: Lab) -> list[Cell]:
 def measure(lab: Lab, cell: Cell) -> Figures:
     """A few sweeps; the median of the last ones is the time of a sweep."""
     about = dict[str, Any](cell)
+    method: Literal["vb", "em"] = "vb" if about["method"].endswith("VB") else "em"
     fit = plait.fit(
         MODEL,
         bound(about["known"]),
         rank=RANK,
-        method="vb" if about["method"].endswith("VB") else "em",
+        method=method,
         max_iter=SWEEPS,
         tol=0.0,
-        warmup=0,  # a warm-up has sweeps of another kind
+        **engine(method) | {"warmup": 0},  # a warm-up has sweeps of another kind
         seed=about["run"],
         progress=False,
     )

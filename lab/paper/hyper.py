@@ -12,6 +12,7 @@ from lab.harness.results import Cell, Figures
 from lab.paper.acts import BASELINES, COUPLED_CP, baseline, hidden, judged
 from lab.paper.experiment import Experiment, Lab
 from lab.paper.order import MISSING, TIES, of_fit
+from lab.paper.settings import engine
 from lab.paper.sources.uclaf import load, source
 
 RANK = 2
@@ -52,7 +53,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
         max_iter=20 if lab.quick else SWEEPS,
         seed=about["run"],
         progress=False,
-        **prior(about),
+        **engine("em" if about["method"] == "GCTF-EM" else "vb") | prior(about),
     )
     return of_fit(fit, test) | {"seconds": time.perf_counter() - begin}
 

@@ -21,6 +21,7 @@ import plait
 from lab.harness.results import Cell, Figures
 from lab.paper.corrupted import corrupted
 from lab.paper.experiment import Experiment, Lab, Value
+from lab.paper.settings import engine
 from lab.paper.sources.lastfm import LastFM, load
 from plait.evaluation.metrics import average_precision, roc_auc
 
@@ -107,11 +108,13 @@ def fitted(data: LastFM, train: plait.Relation, about: Mapping[str, Any], max_it
     model, method = MODELS[about["method"]]
     relations = {"tags": train} | (sides(data) if "plays" in model else {})
     arguments: dict[str, Any] = {"rank": about["rank"], "max_iter": max_iter, "seed": about["run"], "progress": False}
+    is_warm = "from EM" in about["method"]
     if "V[" in model:
         arguments["fixed"] = {"V": plait.Exposure(played(data), default=about["elsewhere"])}
     begin = time.perf_counter()
-    if "from EM" in about["method"]:
-        arguments["init"] = plait.fit(model, relations, method="em", **arguments)
+    if is_warm:
+        arguments["init"] = plait.fit(model, relations, method="em", **arguments | engine("em"))
+    arguments |= engine(method, starts_at_random=not is_warm)
     fit = plait.fit(model, relations, method=method, **arguments | CHANGES.get(about.get("change", ""), {}))
     return fit, time.perf_counter() - begin
 

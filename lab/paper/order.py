@@ -17,6 +17,7 @@ from lab.harness.results import Cell, Figures
 from lab.paper.acts import BASELINES, COUPLED_CP, CP, baseline, hidden, judged
 from lab.paper.experiment import Experiment, Lab
 from lab.paper.rank import dropped
+from lab.paper.settings import engine
 from lab.paper.sources.uclaf import load, source
 
 METHODS = {
@@ -79,6 +80,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
         train = data.relations() | train
     if part == "light":
         train = {name: one if name == "acts" else replace(one, weight=LIGHT) for name, one in train.items()}
+    prune = part in ("prune", "drop")
     refit = partial(
         plait.fit,
         model,
@@ -89,7 +91,8 @@ def measure(lab: Lab, cell: Cell) -> Figures:
         tol=1e-9 if part == "long" else 1e-6,
         seed=about["run"],
         progress=False,
-        **({"adapt_prior": about["adapt"], "prune": part in ("prune", "drop")} if method == "vb" else {}),
+        **engine(method, starts_at_random=not prune)
+        | ({"adapt_prior": about["adapt"], "prune": prune} if method == "vb" else {}),
     )
     begin = time.perf_counter()
     fit = refit(rank=about["rank"])

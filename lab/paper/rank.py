@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 import plait
 from lab.harness.results import Cell, Figures
 from lab.paper.experiment import Experiment, Lab
+from lab.paper.settings import engine
 from lab.paper.sources.drawn import draw
 
 MODEL = plait.Model("X[i, j, k] = A[i, r] B[j, r] C[k, r]")
@@ -62,13 +63,15 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     """Draw data, and look for their rank."""
     about = dict[str, Any](cell)
     shape, too_many, sweeps = ((20, 15, 6), 4, 60) if lab.quick else (SHAPE, TOO_MANY, 500)
-    data = MODEL.bind({"X": draw(shape, about["rank"], about["counts"], seed=about["run"])})
+    data = MODEL.bind(
+        {"X": plait.Relation(draw(shape, about["rank"], about["counts"], seed=about["run"]), likelihood="poisson")}
+    )
     way = about["way"]
     refit = partial(
         plait.fit,
         MODEL,
         data,
-        adapt_prior=about["adapt"],
+        **engine("vb", starts_at_random=way == "bound") | {"adapt_prior": about["adapt"]},
         prune=way != "bound",
         max_iter=sweeps,
         seed=0,

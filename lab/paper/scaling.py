@@ -14,6 +14,7 @@ import numpy as np
 import plait
 from lab.harness.results import Cell, Figures
 from lab.paper.experiment import Experiment, Lab
+from lab.paper.settings import engine
 from lab.paper.sources.cube import RANK, Cube, draw
 from plait.evaluation.metrics import rmse
 
@@ -57,6 +58,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
                 tol=0.0,
                 seed=about["run"],
                 checkpoint=folder,
+                **engine("vb"),
                 init=folder if figures else None,
                 progress=False,
             )
@@ -103,6 +105,7 @@ def compiled() -> None:
         seed=0,
         max_iter=40,
         progress=False,
+        **engine("vb"),
     )
 
 

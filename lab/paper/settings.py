@@ -1,6 +1,7 @@
-"""How a model is fitted to UCLAF, and which way did best on cells hidden from the training part."""
+"""Settings of fits; how a model is fitted to UCLAF, and which way did best on cells hidden from the training part."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -9,6 +10,17 @@ from plait.errors import ParameterError
 
 AVERAGES = ("one", "rates", "logs")  # of the restarts: the first fit alone, the mean of the rates, of their logarithms
 COLUMNS = ("model", "algorithm", "rank", "adapt", "visits", "features", "likelihood")
+
+WARMUP = 50  # sweeps of EM before VB; the paper has none
+
+
+def engine(method: str, *, starts_at_random: bool = True) -> dict[str, Any]:
+    """Settings of Plait that the paper does not have, by name: a new default must not change what is measured.
+
+    Fits that start elsewhere, or prune, have no warm-up. Relations name their likelihood: Poisson, as in the paper.
+    """
+    warmup = {"warmup": WARMUP if method == "vb" else 0} if starts_at_random else {}
+    return {"adapt_prior": "auto", "restarts": 1, "accelerate": False} | warmup
 
 
 @dataclass(frozen=True)

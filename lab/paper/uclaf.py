@@ -16,7 +16,7 @@ import plait
 from lab.harness.results import Cell, Figures
 from lab.paper.acts import BASELINES, COUPLED_CP, CP, baseline, hidden, judged
 from lab.paper.experiment import Experiment, Lab
-from lab.paper.settings import Setting, settled
+from lab.paper.settings import Setting, engine, settled
 from lab.paper.sources.uclaf import Uclaf, load, source
 
 TUCKER = "acts[user, place, activity] = A[user, p] B[place, q] C[activity, s] G[p, q, s]"
@@ -84,7 +84,8 @@ def predicted(
             related(data, setting, train["acts"]),
             rank=ranks(setting),
             method=setting.algorithm.lower(),
-            adapt_prior=ties(setting),
+            **engine(setting.algorithm.lower(), starts_at_random="G[" not in MODELS[setting.model])
+            | {"adapt_prior": ties(setting)},
             max_iter=10 if lab.quick else 60,  # 200 change no figure by more than a few thousandths
             fixed={"V": plait.Exposure(data.visits, default=ELSEWHERE)} if "V[" in MODELS[setting.model] else None,
             init={"G": core(setting)} if "G[" in MODELS[setting.model] else None,

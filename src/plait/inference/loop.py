@@ -5,16 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from plait.inference.acceleration import Momentum
 from plait.inference.empirical_bayes import full_adaptation_sweep
 from plait.inference.problem import Problem
 from plait.inference.state import MomentumState, Reason, Record, State, Stop
 from plait.inference.steps import LoopState, LoopStep, build_schedule, record_sweep
-from plait.rendering.formatting import plural
+from plait.rendering.formatting import percent, plural
 
 ADAPT_AFTER = 10  # sweeps before priors adapt: earlier they would fit the noise of a random start
 WARM_UP = 50  # sweeps of EM before VB (docs/decisions/0004-start.md)
 JOIN_SWEEP = 100  # sweep from which evidence joins; half of all sweeps if there are fewer
+RATE_SWEEPS = 10  # over which the decay of changes is averaged, twice
 ADAPT_WARM = 30  # sweeps before priors adapt after a warm-up: earlier they would fit the sharp points of EM
 
 
@@ -112,7 +115,21 @@ def _check_convergence(state: LoopState, settings: Settings) -> Stop | None:
             return Stop(Reason.NO_SWEEPS, "no sweeps: `max_iter` is 0, so the factors are those of the initialisation.")
         sentence = (
             f"stopped after {plural(sweep, 'sweep')}: the relative change of the objective is {change:.1e} "
-            f"(`tol` is {settings.tol:g})."
+            f"(`tol` is {settings.tol:g}){_words_left(state.history, settings.tol)}."
         )
         return Stop(Reason.MAX_ITER, sentence, "Increase `max_iter` to continue.")
     return None
+
+
+def _words_left(history: Sequence[Record], tol: float) -> str:
+    """How many sweeps are left until convergence, and what they gain, if changes go on to decay as in the last ones."""
+    changes = np.abs([record.change for record in history[-2 * RATE_SWEEPS :] if record.sweep > 0])
+    if len(changes) < 2 * RATE_SWEEPS or not changes.all() or tol <= 0:
+        return ""
+    before, now = (np.log(half).mean() for half in np.split(changes, 2))
+    decay = (before - now) / RATE_SWEEPS  # of log change in a sweep
+    end = now - decay * RATE_SWEEPS / 2
+    if decay <= 0 or end <= np.log(tol):
+        return ""
+    count, gain = (end - np.log(tol)) / decay, np.exp(end) / decay
+    return f"; at this rate about {float(f'{count:.1g}'):,.0f} more sweeps would raise it by {percent(gain)}"
