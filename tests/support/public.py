@@ -16,7 +16,7 @@ import plait
 FUNCTIONS = [
     "plait.compare", "plait.datasets.load", "plait.evaluate", "plait.evaluate_forecast",
     "plait.evidence.features", "plait.evidence.neighbours",
-    "plait.evidence.paths", "plait.evidence.recurrence",
+    "plait.evidence.paths", "plait.evidence.recurrence", "plait.evidence.rules",
     "plait.fit", "plait.grid_search", "plait.likelihood.as_likelihood", "plait.likelihood.from_words",
     "plait.likelihood.link_of", "plait.load", "plait.networkx.predict_links", "plait.pack", "plait.read",
     "plait.scan", "plait.train_test_split", "plait.write",
@@ -64,6 +64,7 @@ RESULTS = {
     "plait.errors.TableLocation": [],
     "plait.evidence.Features": ["encode", "rows"],
     "plait.evidence.LinkEvidence": [],
+    "plait.evidence.Rules": [],
     "plait.executors.Executor": [],
     "plait.executors.Stats": [],
     "plait.likelihood.Entry": [],

@@ -9,16 +9,19 @@ if TYPE_CHECKING:
     from plait.evidence.graph_walks import paths
     from plait.evidence.link_evidence import LinkEvidence, neighbours
     from plait.evidence.recurrences import recurrence
+    from plait.evidence.rule_evidence import Rules, rules
 
-__all__ = ["Features", "LinkEvidence", "features", "neighbours", "paths", "recurrence"]
+__all__ = ["Features", "LinkEvidence", "Rules", "features", "neighbours", "paths", "recurrence", "rules"]
 
 _LAZY = {
     "LinkEvidence": "plait.evidence.link_evidence",
+    "Rules": "plait.evidence.rule_evidence",
     "Features": "plait.evidence.entity_features",
     "features": "plait.evidence.entity_features",
     "neighbours": "plait.evidence.link_evidence",
     "paths": "plait.evidence.graph_walks",
     "recurrence": "plait.evidence.recurrences",
+    "rules": "plait.evidence.rule_evidence",
 }
 
 

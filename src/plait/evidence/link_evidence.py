@@ -235,7 +235,7 @@ class LinkEvidence(ComputedFactor):
         """The number of its entries, and the seconds that its computations took, with the choice of ridges."""
         return len(self.entries(data)[1]), self._seconds  # type: ignore[attr-defined]
 
-    def words(self) -> dict[str, Any]:
+    def words(self, data: Data) -> dict[str, Any]:
         """What a run keeps of it."""
         return {"relation": self.relation, "kind": self.kind, "params": dict(self.params), "max_rows": self.max_rows}
 
@@ -323,7 +323,7 @@ def neighbours(
     ['Heat']
     """
     refuse_in_fork("plait.evidence.neighbours")
-    bound = _bound(data, relation, model)
+    bound = bound_of(data, relation, model)
     if relation not in bound.relations:
         raise ParameterError(
             f"`relation`: the data have no relation {relation!r}.",
@@ -368,7 +368,7 @@ def _ridges(ridge: Any, axes: Sequence[str]) -> dict[str, float]:
     return {axis: float(value) for axis, value in given.items()}
 
 
-def _bound(data: Any, relation: str, model: Model | str | None) -> Data:
+def bound_of(data: Any, relation: str, model: Model | str | None) -> Data:
     if isinstance(data, Data):
         return data
     if model is not None:

@@ -123,10 +123,11 @@ def fit(
     titles : dict of str to table or dict, default None
         Display names per axis: a table with the column of the axis and a column ``title``,
         or a dict ``{id: title}``. See `Fit.with_titles`.
-    evidence : "auto", "neighbours", "paths", list, dict or None, default None
+    evidence : "auto", "neighbours", "paths", "rules", list, dict or None, default None
         Terms that are computed from the links and added to the equations, for all
         relations or by relation. ``"auto"`` adds those that suit a relation if a fit with
-        them ranks held-out links higher. See `plait.evidence.neighbours`.
+        them ranks held-out links higher. See `plait.evidence.neighbours` and
+        `plait.evidence.rules`.
 
     Returns
     -------

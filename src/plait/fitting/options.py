@@ -117,7 +117,7 @@ PRIOR = Kind(
 )
 NUMBERS = Kind("", in_toml=_is_text, toml_words="text", choices=("float64", "float32"), spoken=str)
 EVIDENCE = Kind(
-    "'auto', 'neighbours', 'paths', a list of these, or a dict of them by relation",
+    "'auto', 'neighbours', 'paths', 'rules', a list of these, or a dict of them by relation",
     lambda x: x is None or _is_evidence(x) or (isinstance(x, Mapping) and all(map(_is_evidence, x.values()))),
     lambda x: _is_evidence(x) or (isinstance(x, dict) and all(map(_is_evidence, x.values()))),
     "text, a list, or a table of these by relation",
@@ -177,7 +177,9 @@ class Options:
     )
     bootstrap: bool = option(False, SWITCH, "Bayesian bootstrap: reweight links at random in all fits but the first.")
     titles: Mapping[str, Any] | None = only_python(None, "Titles of entities by axis.")
-    evidence: Evidence = option(None, EVIDENCE, "Terms computed from the links themselves: auto, neighbours or paths.")
+    evidence: Evidence = option(
+        None, EVIDENCE, "Terms computed from the links themselves: auto, neighbours, paths or rules."
+    )
     rank_by: Mapping[str, Any] | None = only_python(None, "How the rank was chosen.")
     found_weights: Mapping[str, Any] | None = only_python(None, "Weights chosen automatically, by relation.")
 

@@ -16,6 +16,7 @@ from plait.checks import check_fixed_coverage, check_links, check_model, check_r
 from plait.codegen.layout import Layout, PairRows
 from plait.data.binding.given import ComputedFactor, Exposures, bind_exposures, relation_of
 from plait.data.binding.known import Known, reweighed
+from plait.data.binding.sparse_factors import sparse_names
 from plait.data.bound import Data
 from plait.data.observation.pairs import Pairs, find_pairs
 from plait.data.outofcore.bind_blocks import bind_all
@@ -37,7 +38,7 @@ from plait.machine import memory
 from plait.model import Model
 from plait.result import Fit
 from plait.storage.fingerprint import fingerprint
-from plait.storage.fitted import Member, Origin
+from plait.storage.fitted import Member, Origin, Posterior
 from plait.storage.load import read_run
 from plait.storage.run_folder import VERSION, manifest
 
@@ -134,7 +135,8 @@ def check_arguments(
     dtype = validation.as_dtype(given.dtype)
     named = validation.fixed_names(model, given.fixed)
     free = tuple(name for name in model.factors if name not in named)
-    ranks = validation.ranks(model, cast(Any, given.rank))
+    summed = sparse_names(model, given.fixed)
+    ranks = validation.ranks(model, validation.with_summed(model, cast(Any, given.rank), summed))
     validation.check_tie_indices(model, given.adapt_prior)
     ties = validation.ties(model, given.adapt_prior, given.method, free)
     validation.warmup_sweeps(given.warmup, given.method, given.init, given.prune, free)
@@ -143,12 +145,16 @@ def check_arguments(
         bound = _with_begun_likelihoods(bound, manifest(given.init)["likelihood"])
     chains = validation.chained(model, given.prior, given.method, free)
     pairs = pairs_of(bound, free, chains)
+    fixed = as_given(given.fixed or {}, given.method)
+    sparse = [name for name in fixed if name in summed or not model.factor(name).latent]
+    exposures = bind_exposures(bound, {name: fixed[name] for name in sparse if not isinstance(fixed[name], Posterior)})
+    ranks |= {own.index: own.size for own in exposures.summed.values()}
     layouts = build_layouts(model, bound, ranks, pairs)
     check_joins(model, pairs)
     ties = check_ties(ties, given.adapt_prior, layouts, chains=chains, chosen=given.adapt_prior != AUTO)
     warm_up = validation.warmup_sweeps(given.warmup, given.method, given.init, given.prune, free, bool(pairs))
     alone = given.method == "vb" and (given.init is None or is_resumed(given.init))
-    late = validation.late_factors(model, named, free) if alone else frozenset[str]()
+    late = validation.late_factors(model, named, free, summed) if alone else frozenset[str]()
     loop = Settings(
         given.max_iter, given.tol, ties, given.prune, given.accelerate, warm_up,
         ADAPT_WARM if warm_up else ADAPT_AFTER, dtype.name, late, min(JOIN_SWEEP, given.max_iter // 2) if late else 0,
@@ -156,9 +162,7 @@ def check_arguments(
     check_memory(layouts, free, dtype, arrays_held(given.method, given.accelerate, given.restarts))
     if warn:
         _warn(bound, {} if given.prune else ranks, named)
-    fixed = as_given(given.fixed or {}, given.method)
-    known = given_factors(model, layouts, fixed)
-    exposures = bind_exposures(bound, {name: fixed[name] for name in fixed if name not in known})
+    known = given_factors(model, layouts, {name: fixed[name] for name in fixed if name not in exposures.names})
     _refuse_joins(bound, exposures)
     if isinstance(given.init, Fit):
         check_alike(given.init, layouts, free)
@@ -228,7 +232,9 @@ def _words(data: Data, given: Options, ranks: Mapping[str, int], loop: Settings,
         "combine": given.combine or "average",
     }
     found = ({"rank_by": given.rank_by} if given.rank_by else {}) | dict(given.found_weights or {})
-    terms = {name: value.words() for name, value in (given.fixed or {}).items() if isinstance(value, ComputedFactor)}
+    terms = {
+        name: value.words(data) for name, value in (given.fixed or {}).items() if isinstance(value, ComputedFactor)
+    }
     found |= {"evidence_terms": terms} if terms else {}
     reasons = {name: relation.likelihood_by for name, relation in data.relations.items() if relation.likelihood_by}
     found |= {"likelihood_by": reasons} if reasons else {}

@@ -225,19 +225,37 @@ def warmup_sweeps(
     return int(warmup) if free else 0
 
 
-def late_factors(model: Model, given: Collection[str], free: Sequence[str]) -> frozenset[str]:
-    """Scales of evidence: free factors in terms with given factors over visible indices only, next to latent terms.
+def late_factors(
+    model: Model, given: Collection[str], free: Sequence[str], sparse: Collection[str] = ()
+) -> frozenset[str]:
+    """Scales of evidence: free factors in terms with given factors over visible indices only, next to latent terms, and
+    weights of `sparse` given factors.
 
     Evidence needs one parameter, components many. Together from the start, or while priors adapt, evidence would take
     everything and components would fade.
     """
     evidence = {name for name in given if not model.factor(name).latent}
     terms = [term for equation in model.equations for term in equation.terms]
-    told = [t for t in terms if evidence & set(t.factors) and not any(model.factor(n).latent for n in t.factors)]
+    told = [
+        t
+        for t in terms
+        if set(t.factors) & set(sparse)
+        or (evidence & set(t.factors) and not any(model.factor(n).latent for n in t.factors))
+    ]
     others = {name for term in terms if term not in told for name in term.factors}
     woven = any(model.factor(name).latent for name in others if name in free)
     found = {name for term in told for name in term.factors if name in free and name not in others}
     return frozenset(found) if woven else frozenset()
+
+
+def with_summed(model: Model, rank: Any, sparse: Collection[str]) -> Any:
+    """A rank for all latent indices, although the sizes of some come with sparse given factors later."""
+    given = {index: 1 for name in sparse for index in model.factor(name).latent}
+    if not given or isinstance(rank, str):
+        return rank
+    if isinstance(rank, Mapping):
+        return given | dict(rank)
+    return dict.fromkeys(model.latent, rank or 0) | given
 
 
 def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:

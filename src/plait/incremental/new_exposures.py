@@ -1,6 +1,7 @@
 """Exposures of new entities, such as evidence of later periods: `fixed` of `Fit.update` and `Fit.forecast`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,16 @@ def extend_exposures(
 ) -> Exposures:
     """Exposures over all entities; new ones have the default, or the rows that are given."""
     terms = {}
+    plain = fit.exposures.names - {sparse.factor for sparse in fit.exposures.summed.values()}
     for key, V in fit.exposures.terms.items():
         indices = fit.model.equation(relation_of(key)).indices
         terms[key] = Weights(V.indices, tuple(len(entities[i]) for i in indices), V.terms)
     for name, rows in (fixed or {}).items():
-        if name not in fit.exposures.names:
-            have = ", ".join(sorted(fit.exposures.names)) or "none"
+        if name not in plain:
+            have = ", ".join(sorted(plain)) or "none"
             raise ParameterError(
                 f"{what}: `fixed`: {name!r} is not a fixed factor over visible indices.",
-                hint=f"{suggestion(name, sorted(fit.exposures.names))}These are: {have}.",
+                hint=f"{suggestion(name, sorted(plain))}These are: {have}.",
             )
         added = _rows(fit, entities, name, rows, what)
         for equation in fit.model.equations:
@@ -41,7 +43,11 @@ def extend_exposures(
                         )
                     key = term_key(equation.relation, number)
                     terms[key] += renamed(added, use.indices).over(equation.indices, terms[key].shape)
-    return Exposures(fit.exposures.names, terms)
+    summed = {
+        key: replace(sparse, shape=tuple(len(entities[index]) for index in sparse.indices))
+        for key, sparse in fit.exposures.summed.items()
+    }
+    return Exposures(fit.exposures.names, terms, summed)
 
 
 def _rows(fit: Fitted, entities: Mapping[str, Labels], name: str, rows: Any, what: str) -> Weights:

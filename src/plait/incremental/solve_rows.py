@@ -272,9 +272,12 @@ def _part(
 ) -> RelationData:
     """A block for inference; fixed parts of factors are added."""
     equation, M = block.equation, block.once
-    terms = [[o for o in term.occurrences if o.factor in fit.state.factors] for term in equation.terms]
     at_links = check_exposed(block, growth)
-    weights = [M if V is None else M * V for V in block.exposures]
+    # A sparse given factor has no entries at cells of new entities.
+    present = [n for n in range(len(equation.terms)) if fit.exposures.summed_in(equation.relation, n) is None]
+    terms = [[o for o in equation.terms[n].occurrences if o.factor in fit.state.factors] for n in present]
+    at_links = tuple(at_links[n] for n in present)
+    weights = [M if (V := block.exposures[n]) is None else M * V for n in present]
     cells, links = block.listed[block.links], block.links
     lumped: dict[str, AggregatedRows] = {}
     for index, new in zip(equation.indices, block.pattern):

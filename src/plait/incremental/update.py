@@ -275,7 +275,10 @@ def _part(
         for term in equation.terms
     )
     sizes = dict(zip(equation.indices, known.shape))
-    return RelationData(name, fit.likelihood[name], equation.indices, sizes, uses, nonzeros_of(links, given), weights)
+    summed = {n: own for n in range(len(equation.terms)) if (own := exposures.summed_in(name, n)) is not None}
+    return RelationData(
+        name, fit.likelihood[name], equation.indices, sizes, uses, nonzeros_of(links, given), weights, summed
+    )
 
 
 def _with_pairs(

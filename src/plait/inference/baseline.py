@@ -158,7 +158,7 @@ def _is_comparable(problem: Problem) -> bool:
     """
     if any(prior.chain for prior in problem.priors.values()):
         return False
-    if any(len(r.terms) > 1 or max(r.terms[0].uses.values(), default=1) > 1 for r in problem.relations):
+    if any(r.summed or len(r.terms) > 1 or max(r.terms[0].uses.values(), default=1) > 1 for r in problem.relations):
         return False
     given = [factor for name, factor in problem.factors.items() if name not in problem.free]
     ranks = [math.prod(f.layout.sizes[len(f.layout.visible) :]) for f in problem.factors.values()]

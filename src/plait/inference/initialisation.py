@@ -152,6 +152,7 @@ def part_of(data: Data, name: str, exposures: Exposures) -> RelationData:
         tuple(_uses(term, exposures) for term in equation.terms),
         nonzeros_of(relation.links, given),
         tuple(M if V is None else M * V for V in given),
+        {n: own for n in range(len(equation.terms)) if (own := exposures.summed_in(name, n)) is not None},
     )
 
 

@@ -11,6 +11,7 @@ from plait.inference.expected_counts import ExpectedCounts
 from plait.inference.gamma import FactorState, Prior, posterior
 from plait.inference.problem import Problem
 from plait.inference.relation_sums import Rate
+from plait.inference.summed_terms import SummedTerm
 
 MAX_PRUNED_COUNTS = 0.5  # expected counts of a candidate for removal
 
@@ -24,6 +25,7 @@ def prune(problem: Problem, counted: Sequence[ExpectedCounts]) -> tuple[Problem,
         if name not in problem.free
         for index in factor.layout.latent
     }
+    given |= {sparse.index for part in problem.parts for sparse in part.summed.values()}
     for index, counts in component_counts(problem, counted).items():
         if index in given:  # a given factor keeps the components that it was given
             continue
@@ -70,7 +72,7 @@ def component_counts(problem: Problem, counted: Sequence[ExpectedCounts]) -> dic
     return totals
 
 
-def _is_counted(term: Rate, axis: str, counted_axes: set[tuple[str, str]]) -> bool:
+def _is_counted(term: Rate | SummedTerm, axis: str, counted_axes: set[tuple[str, str]]) -> bool:
     return any((member.factor, axis) in counted_axes for member in term.members)
 
 

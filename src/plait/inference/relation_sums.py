@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import cast
 
@@ -12,15 +12,18 @@ from plait._typing import Array
 from plait.codegen.layout import Layout
 from plait.codegen.plan import Listed, Plan, plan_counts
 from plait.codegen.step import Operand
+from plait.data.binding.sparse_factors import SparseFactor
 from plait.data.observation.weights import Weights
 from plait.data.outofcore.block_table import PackedTable
 from plait.data.sparse.csf import CSFCache, CSFTensor, SummedTable
+from plait.data.sparse.csf_index import CSFIndex
 from plait.executors import Executor
 from plait.inference.expected_counts import Counts, ExpectedCounts
 from plait.inference.exposure import ExposureSums
 from plait.inference.gamma import FactorState, add_up
 from plait.inference.nonzeros import LinkSums, Nonzeros
 from plait.inference.occurrences import Indices, Use
+from plait.inference.summed_terms import SummedTerm
 from plait.likelihood import Likelihood, Sums
 from plait.likelihood import State as Learnt
 
@@ -29,7 +32,10 @@ Uses = tuple[tuple[str, Indices], ...]  # the factors of a term, each with its i
 
 @dataclass(frozen=True)
 class RelationData:
-    """One relation for inference: the factors of every term, the nonzeros, and the weights M·V of every term."""
+    """One relation for inference: the factors of every term, the nonzeros, and the weights M·V of every term.
+
+    `summed`: sparse given factors, by number of the term.
+    """
 
     name: str
     likelihood: Likelihood
@@ -38,6 +44,7 @@ class RelationData:
     terms: tuple[Uses, ...]
     nonzeros: LinkSums
     weights: tuple[Weights, ...]
+    summed: Mapping[int, SparseFactor] = field(default_factory=dict)
 
 
 class Rate:
@@ -61,6 +68,11 @@ class Rate:
         for member in members:
             sizes |= dict(zip(member.latent, member.layout.sizes[len(member.layout.visible) :]))
         self.exposure = ExposureSums(members, weights, sizes, executor, forest)
+
+    @property
+    def trees(self) -> list[SummedTable]:
+        """Trees of the tables in its weights."""
+        return self.exposure.trees
 
     def exposed(self, name: str, factors: Mapping[str, FactorState]) -> Array:
         """Exposure of a factor, over both occurrences where there are two."""
@@ -86,10 +98,18 @@ class RelationSums:
         self.members = [_members(uses, layouts) for uses in part.terms]  # of every term of the equation
         self.names = frozenset(member.factor for term in self.members for member in term)
         self.executor = executor
-        self.terms = [
-            Rate(number, own, weights, part.sizes, executor, forest)
+        self.summed = _summed_terms(part, layouts)
+        self.terms: list[Rate | SummedTerm] = [
+            term
             for number, (members, M) in enumerate(zip(self.members, part.weights))
-            for own, weights in _parted(part, members, M)
+            for term in (
+                [self.summed[number]]
+                if number in self.summed
+                else [
+                    Rate(number, own, weights, part.sizes, executor, forest)
+                    for own, weights in _parted(part, members, M)
+                ]
+            )
         ]
         self.counts = Counts(self._plan(part), part.nonzeros, forest) if self.names else None
         self.sums = self._known_sums() if self.counts is None else self.counts.sums
@@ -111,12 +131,16 @@ class RelationSums:
     @property
     def tables(self) -> list[SummedTable]:
         """Trees of the tables in the weights."""
-        return [tree for term in self.terms for tree in term.exposure.trees]
+        return [tree for term in self.terms for tree in term.trees]
 
     def _plan(self, part: RelationData) -> Plan:
-        members = [(member, term) for term, own in enumerate(self.members) for member in own]
-        operands = tuple(Operand(member.visible, member.latent, term, member.listed) for member, term in members)
-        layouts = tuple(member.layout for member, _ in members)
+        found: list[tuple[Operand, Layout]] = []
+        for number, members in enumerate(self.members):
+            if number in self.summed:
+                found.append((self.summed[number].operand, self.summed[number].layout))
+            else:
+                found += [(Operand(m.visible, m.latent, number, m.listed), m.layout) for m in members]
+        operands, layouts = tuple(operand for operand, _ in found), tuple(layout for _, layout in found)
         given = part.nonzeros.exposed
         # The exposure of a single term cancels in the counts, unless the true scale matters.
         exposed = given if len(part.terms) > 1 or part.likelihood.true_scale else ()
@@ -132,7 +156,23 @@ class RelationSums:
         """Gradients of F for the wanted factors, and F if `bound`."""
         if self.counts is None:
             return self._known(state) if bound else ExpectedCounts({}, {}, 0.0)
-        return self.counts(factors, state, self.executor, wanted, bound=bound)
+        if not self.summed:
+            return self.counts(factors, state, self.executor, wanted, bound=bound)
+        sums = self._with_sums(factors)
+        derived = [term.name for term in self.summed.values() if term.weights in wanted]
+        found = self.counts(sums, state, self.executor, [*wanted, *derived], bound=bound)
+        for term in self.summed.values():
+            if term.name in found.gradients:
+                gradient = found.gradients.pop(term.name)
+                found.gradients[term.weights] = term.gradient(factors, gradient)
+            if term.name in found.extras:
+                counts = found.extras.pop(term.name)
+                found.extras[term.weights] = term.counts(factors, counts, sums[term.name])
+        return found
+
+    def _with_sums(self, factors: Mapping[str, FactorState]) -> Mapping[str, FactorState]:
+        """The factors as kernels see them: with Σ_q w[q] N of every sparse given factor."""
+        return {**factors, **{term.name: term.state(factors) for term in self.summed.values()}}
 
     def choose(self, factors: Mapping[str, FactorState], state: Learnt) -> dict[str, float]:
         """Likelihood parameters chosen by the rate of every nonzero."""
@@ -140,7 +180,8 @@ class RelationSums:
             nonzeros = cast(Nonzeros, self.part.nonzeros)
             return self.part.likelihood.choose(state, nonzeros.values, nonzeros.weights, self._log_known())
         plan = self.counts.plan
-        looked = self.part.nonzeros.look(plan, self.counts.trees[0], [factors[name] for name in plan.names])
+        sums = self._with_sums(factors)
+        looked = self.part.nonzeros.look(plan, self.counts.trees[0], [sums[name] for name in plan.names])
         return self.part.likelihood.choose(state, *looked)
 
     def start(self) -> dict[str, float]:
@@ -164,6 +205,8 @@ class RelationSums:
         result: dict[str, Array] = {}
         for (name, _), marginal in distinct.items():
             result[name] = result[name] + marginal if name in result else marginal
+        for term in self.summed.values():  # one row for all values of the index
+            result[term.weights] = np.array([result.pop(term.name)[: term.matrix.shape[0]].sum()])
         return result
 
     def _known(self, state: Learnt) -> ExpectedCounts:
@@ -176,6 +219,17 @@ class RelationSums:
     def _log_known(self) -> Array:
         exposures, count = cast(Nonzeros, self.part.nonzeros).exposures, self.part.nonzeros.links
         return np.log(sum((np.ones(1) if V is None else V for V in exposures), np.zeros(count)))
+
+
+def _summed_terms(part: RelationData, layouts: Mapping[str, Layout]) -> dict[int, SummedTerm]:
+    if not part.summed:
+        return {}
+    cells = cast(Nonzeros, part.nonzeros).cells
+    links = cells.cells() if isinstance(cells, CSFIndex) else cells
+    return {
+        number: SummedTerm(number, sparse, part.weights[number], links, layouts)
+        for number, sparse in part.summed.items()
+    }
 
 
 def _cells_of(table: SummedTable) -> int:

@@ -18,14 +18,16 @@ from plait.data.held_out import fits_memory, hold_out
 from plait.errors import ParameterError, suggestion
 from plait.evaluation.metrics import average_precision
 from plait.evidence.link_evidence import FEW_OBSERVED, LinkEvidence, compute_neighbours, rows_in
+from plait.evidence.rule_evidence import Rules, rules, rules_of_run
 from plait.fitting.options import AUTO, Options
 from plait.model.model import Equation, Model
 from plait.model_selection.rank_search import HELD_OUT_FRACTION, MIN_HELD_OUT_LINKS
 from plait.result import Fit
 from plait.storage.run_folder import manifest
 
-KINDS = ("neighbours", "paths")
+KINDS = ("neighbours", "paths", "rules")
 MIN_SCALE_LINKS = 20  # links per entity of an index from which on it has its own scale
+MIN_RULE_RELATIONS = 3  # from which on rules between relations are tried
 TRIAL_SWEEPS = 60  # of a fit that only tries evidence
 TRIALS = ((5_000, 3), (20_000, 2), (math.inf, 1))  # draws of held-out links, up to a number of links: few say little
 
@@ -63,7 +65,7 @@ def _asked(data: Data, evidence: Any) -> dict[str, tuple[str, ...]]:
         for kind in found[name]:
             if kind not in KINDS:
                 raise ParameterError.must_be(
-                    "evidence", '"auto", "neighbours" or "paths"', kind, hint=suggestion(kind, KINDS).strip()
+                    "evidence", '"auto", "neighbours", "paths" or "rules"', kind, hint=suggestion(kind, KINDS).strip()
                 )
             if kind == "paths" and len(data.relations[name].indices) != 2:
                 raise ParameterError(
@@ -82,31 +84,41 @@ def _suits(relation: BoundRelation, equation: Equation) -> bool:
 
 
 def _kinds(data: Data, equation: Equation) -> tuple[str, ...]:
-    """Evidence that fits the shape of a relation: paths too, within one axis."""
+    """Evidence that fits the shape of a relation: within one axis also paths, or rules between its relations."""
     axes = [data.model.axis(index) for index in equation.indices]
-    return ("neighbours", "paths") if len(axes) == 2 and axes[0] == axes[1] else ("neighbours",)
+    if len(axes) == 2 and axes[0] == axes[1]:
+        return "neighbours", "paths"
+    alone = [index for index, axis in zip(equation.indices, axes) if axes.count(axis) == 1]
+    several = len(axes) == 3 and len(alone) == 1 and data.sizes[alone[0]] >= MIN_RULE_RELATIONS
+    several = several and not data.relations[equation.relation].groups
+    return ("neighbours", "rules") if several else ("neighbours",)
 
 
-def _terms(data: Data, name: str, kinds: Sequence[str]) -> list[LinkEvidence]:
+def _terms(data: Data, name: str, kinds: Sequence[str]) -> list[LinkEvidence | Rules]:
     relation = data.relations[name]
     axes = [data.entities[index].axis for index in relation.indices]
-    found = []
+    found: list[LinkEvidence | Rules] = []
     for kind in kinds:
         if kind == "paths":
             found.append(LinkEvidence(name, kind, {"length": 2 if axes[0] == axes[-1] else 3}))
+        elif kind == "rules":
+            found.append(rules(data, name))
         else:
             found.append(compute_neighbours(relation, axes, {}, rows_in(None)))
     return found
 
 
-def _terms_of_run(folder: str | PathLike[str]) -> dict[str, list[LinkEvidence]]:
-    found: dict[str, list[LinkEvidence]] = {}
+def _terms_of_run(folder: str | PathLike[str]) -> dict[str, list[LinkEvidence | Rules]]:
+    found: dict[str, list[LinkEvidence | Rules]] = {}
     for words in manifest(folder)["settings"].get("evidence_terms", {}).values():
-        found.setdefault(words["relation"], []).append(LinkEvidence(**words))
+        one = rules_of_run(words) if words["kind"] == "rules" else LinkEvidence(**words)
+        found.setdefault(words["relation"], []).append(one)
     return found
 
 
-def _with_terms(data: Data, given: Options, terms: Mapping[str, Sequence[LinkEvidence]]) -> tuple[Data, Options]:
+def _with_terms(
+    data: Data, given: Options, terms: Mapping[str, Sequence[LinkEvidence | Rules]]
+) -> tuple[Data, Options]:
     """The data under a model with a term for each evidence, which is then a given factor."""
     fixed, lines = dict(given.fixed or {}), []
     taken = {*data.model.factors, *data.model.relations, *data.model.indices}
@@ -116,7 +128,11 @@ def _with_terms(data: Data, given: Options, terms: Mapping[str, Sequence[LinkEvi
             name = _free_name(evidence.kind, equation.relation, taken)
             scale = _free_name(f"w_{evidence.kind}", equation.relation, taken)
             indices = ", ".join(equation.indices)
-            line += f" + {scale}[{_scale_index(data, equation)}] {name}[{indices}]"
+            if evidence.kind == "rules":
+                index = _free_name("rule", equation.relation, taken)
+                line += f" + {scale}[{index}] {name}[{indices}, {index}]"
+            else:
+                line += f" + {scale}[{_scale_index(data, equation)}] {name}[{indices}]"
             fixed[name] = evidence
         lines.append(line)
     declared = data.model._declarations
@@ -144,15 +160,15 @@ def _scale_index(data: Data, equation: Equation) -> str:
 
 
 def _best(
-    data: Data, given: Options, name: str, terms: Sequence[LinkEvidence], refit: Refit, say: Say
-) -> Sequence[LinkEvidence]:
+    data: Data, given: Options, name: str, terms: Sequence[LinkEvidence | Rules], refit: Refit, say: Say
+) -> Sequence[LinkEvidence | Rules]:
     """The terms with which fits rank held-out links of a relation highest: none, one of them, or all."""
     count = next(count for links, count in TRIALS if len(data.relations[name].links) <= links)
     seeds = [[int(given.seed or 0), MIN_HELD_OUT_LINKS, n] for n in range(count)]
     draws = [hold_out(data, name, HELD_OUT_FRACTION, np.random.default_rng(seed)) for seed in seeds]
     plain = replace(given, max_iter=min(given.max_iter, TRIAL_SWEEPS), titles=None, init=None, entities=None)
 
-    def score(tried: Sequence[LinkEvidence]) -> float:
+    def score(tried: Sequence[LinkEvidence | Rules]) -> float:
         say(f"trying evidence for {name}: {' and '.join(one.kind for one in tried) or 'none'}")
         found = []
         for held_out in draws:
@@ -162,5 +178,9 @@ def _best(
                 found.append(average_precision(held_out.values > 0, rates))
         return float(np.mean(found)) if found else 0.0
 
-    rivals: list[Sequence[LinkEvidence]] = [(), *((one,) for one in terms), *([terms] if len(terms) > 1 else [])]
+    rivals: list[Sequence[LinkEvidence | Rules]] = [
+        (),
+        *((one,) for one in terms),
+        *([terms] if len(terms) > 1 else []),
+    ]
     return max(rivals, key=score)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from plait._typing import Array
+from plait.data.binding.sparse_factors import sparse_names
 from plait.data.bound import Data
 from plait.data.held_out import HeldOut, fits_memory, hold_out
 from plait.data.outofcore.bind_blocks import asks_for_weights as asked_on_disk
@@ -326,8 +327,11 @@ def _given_sizes(data: Data, given: Options) -> dict[str, int]:
     elif isinstance(given.init, Mapping):
         arrays |= given.init
     found: dict[str, int] = {}
+    sparse = sparse_names(data.model, given.fixed)
     for name, array in arrays.items():
-        if name in data.model.factors:
+        if name in sparse:  # the table decides when the fit binds it
+            found |= dict.fromkeys(data.model.factor(name).latent, 1)
+        elif name in data.model.factors:
             indices, shape = data.model.factor(name).indices, np.shape(getattr(array, "concentration", array))
             if len(shape) == len(indices):
                 found |= {i: n for i, n in zip(indices, shape) if i in data.model.latent}

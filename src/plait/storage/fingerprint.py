@@ -54,6 +54,9 @@ def _parts(
         yield from _weights("weights", relation.weights, relation.links)
     for name, weights in exposures.terms.items():
         yield from _weights(f"exposure {name}", weights)
+    for name, sparse in exposures.summed.items():
+        yield f"summed {name} {sparse.matrix.shape}", b""
+        yield from map(_bytes, (sparse.cells, sparse.matrix.indptr, sparse.matrix.indices, sparse.matrix.data))
     for name in data.model.factors:  # independent of the order of `fixed`
         if name in given:
             yield f"given {name}", b""

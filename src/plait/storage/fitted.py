@@ -16,6 +16,7 @@ from plait._typing import Array
 from plait.codegen.layout import Layout
 from plait.data.binding.given import Exposures
 from plait.data.binding.known import Known
+from plait.data.binding.sparse_factors import SparseFactor
 from plait.data.bound import Data
 from plait.data.encoding.names import Labels
 from plait.data.observation.pairs import Pairs
@@ -435,6 +436,15 @@ def _rows(array: Array, rows: NDArray[np.int64], axis: int) -> Array:
     """Rows by number along an axis; −1 takes the average."""
     average = array.mean(axis=axis, keepdims=True)
     return np.take(np.concatenate([array, average], axis=axis), rows, axis=axis)
+
+
+def sparse_sums(fit: Fitted, sparse: SparseFactor) -> tuple[Array, Array]:
+    """Mean and variance of Σ_q w[q] N at all cells of a sparse given factor, of one member; cached."""
+    key = f"sums of {sparse.factor}"
+    if key not in fit._cached_answers:
+        weights = fit.factors[sparse.weights]
+        fit._cached_answers[key] = (sparse.sums(weights.mean), sparse.squares(weights.sd**2))
+    return cast(tuple[Array, Array], fit._cached_answers[key])
 
 
 def closed_cells(fit: Fitted, relation: str) -> Closed:

@@ -48,7 +48,7 @@ from plait.storage.array_checks import (
 from plait.storage.calibration import Calibration
 from plait.storage.fitted import Member, Origin
 from plait.storage.run_folder import MANIFEST, Content, intact, manifest
-from plait.storage.stored_weights import restored, rule_of, weight_terms
+from plait.storage.stored_weights import restored, rule_of, sparse_factor, weight_terms
 
 Arrays = Mapping[str, NDArray[Any]]
 MAX_READS = 100  # of a run that is being saved meanwhile
@@ -280,7 +280,8 @@ def _exposures(
     place: Path, header: Mapping[str, Any], relations: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]]
 ) -> Exposures:
     outline = header["exposures"]
-    if not outline["relations"]:
+    summed = outline.get("summed", {})  # earlier versions have none
+    if not outline["relations"] and not summed:
         return Exposures(frozenset(outline["names"]), {})
     arrays = _arrays(place, header, "exposures")
     with _naming(place, header, "exposures"):
@@ -288,7 +289,8 @@ def _exposures(
             key: Weights(*relations[relation_of(key)], weight_terms(key, terms, arrays, *relations[relation_of(key)]))
             for key, terms in outline["relations"].items()
         }
-    return Exposures(frozenset(outline["names"]), found)
+        sparse = {key: sparse_factor(key, words, arrays, *relations[relation_of(key)]) for key, words in summed.items()}
+    return Exposures(frozenset(outline["names"]), found, sparse)
 
 
 def _state(

@@ -104,6 +104,7 @@ SETTINGS = {
     "likelihood_by?": {str: str},
     "folded?": {str: natural},
 }
+SUMMED = {"factor": str, "weights": str, "index": str, "size": natural, "labels": [(str, int)]}
 MANIFEST = {
     "version": natural,
     "plait?": str,
@@ -116,7 +117,7 @@ MANIFEST = {
     "calibration?": {str: CALIBRATION},
     "settings": SETTINGS,
     "fingerprint": str,
-    "exposures": {"names": [str], "relations": {str: [TERM]}},
+    "exposures": {"names": [str], "relations": {str: [TERM]}, "summed?": {str: SUMMED}},
     "extra": dict,
     "files": {str: FILE | {"file": _is_name, "key": (None, str)}},
 }

@@ -22,7 +22,15 @@ from plait.likelihood import Likelihood
 from plait.storage.fitted import Member, Origin
 from plait.storage.load import courses
 from plait.storage.run_folder import File, holds_run, locked, manifest, publish
-from plait.storage.stored_weights import observed_arrays, outline, rule_arrays, weight_arrays, words
+from plait.storage.stored_weights import (
+    observed_arrays,
+    outline,
+    rule_arrays,
+    sparse_arrays,
+    sparse_outline,
+    weight_arrays,
+    words,
+)
 
 
 def save(
@@ -93,6 +101,7 @@ def _header(
         "exposures": {
             "names": sorted(origin.exposures.names),
             "relations": {name: outline(weights) for name, weights in origin.exposures.terms.items()},
+            "summed": {name: sparse_outline(sparse) for name, sparse in origin.exposures.summed.items()},
         },
         "members": [_course(member) for member in members],
         "extra": dict(extra or {}),
@@ -153,8 +162,10 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
         File(f"state-{n}", ".safetensors", None, partial(_write_arrays, _state_arrays(member.state)))
         for n, member in enumerate(members)
     ]
-    if origin.exposures.terms:
+    if origin.exposures.terms or origin.exposures.summed:
         arrays = {k: a for name, V in origin.exposures.terms.items() for k, a in weight_arrays(name, V).items()}
+        for name, sparse in origin.exposures.summed.items():
+            arrays |= sparse_arrays(name, sparse)
         files.append(File("exposures", ".safetensors", key, partial(_write_arrays, arrays)))
     if arrays := observed_arrays(origin.known):
         files.append(File("observed", ".safetensors", key, partial(_write_arrays, arrays)))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
+from plait.data.binding.sparse_factors import SparseFactor
 from plait.data.observation.observed import Box, Rule
 from plait.data.observation.terms import Term, WeightTable
 from plait.data.observation.weights import Weights
@@ -119,3 +120,38 @@ def restored(
     terms = weight_terms(name, said["weights"], arrays, indices, known.shape, known, rule)
     weights = Weights(indices, known.shape, terms)
     return replace(known, rule=rule, boxes=(Box((0,) * len(known.shape), weights),))
+
+
+def sparse_outline(sparse: SparseFactor) -> dict[str, Any]:
+    """A sparse given factor without its arrays."""
+    names = {"factor": sparse.factor, "weights": sparse.weights, "index": sparse.index, "size": sparse.size}
+    return names | {"labels": [label if isinstance(label, (str, int)) else str(label) for label in sparse.labels]}
+
+
+def sparse_arrays(name: str, sparse: SparseFactor) -> dict[str, NDArray[Any]]:
+    """Arrays of a sparse given factor."""
+    matrix = sparse.matrix
+    arrays = {"cells": sparse.cells, "starts": matrix.indptr, "at": matrix.indices, "values": matrix.data}
+    return {f"{name}/summed/{word}": array for word, array in arrays.items()}
+
+
+def sparse_factor(
+    name: str, said: Mapping[str, Any], arrays: Arrays, indices: tuple[str, ...], shape: tuple[int, ...]
+) -> SparseFactor:
+    """A sparse given factor of a run, checked."""
+    from scipy.sparse import csr_array
+
+    cells, starts, at, values = (arrays[f"{name}/summed/{word}"] for word in ("cells", "starts", "at", "values"))
+    check_rows(f"{name}/summed/cells", cells, list(shape))
+    check_numbers(f"{name}/summed/values", values.astype(np.float64), (len(at),))
+    steps = np.diff(starts.astype(np.int64))
+    if len(starts) != len(cells) + 1 or starts[0] != 0 or starts[-1] != len(at) or (steps < 0).any():
+        raise ValueError(f"{name}/summed has unexpected starts")
+    if len(at) and not 0 <= int(at.min()) <= int(at.max()) < said["size"]:
+        raise ValueError(f"{name}/summed has values of {said['index']} beyond its size")
+    if said["labels"] and len(said["labels"]) != said["size"]:
+        raise ValueError(f"{name}/summed has {len(said['labels'])} labels for {said['size']} values")
+    matrix = csr_array((values, at, starts), shape=(len(cells), said["size"]))
+    return SparseFactor(
+        said["factor"], said["weights"], said["index"], indices, shape, cells, matrix, tuple(said["labels"])
+    )

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import digamma
 
 from plait._typing import Array, Rows
+from plait.data.binding.sparse_factors import SparseFactor
 from plait.data.observation.pairs import Pairs
 from plait.model import Equation
 from plait.model.model import Occurrence, Summand
@@ -20,6 +21,8 @@ from plait.model.network import CELLS, RowBlock, gather, log_contract, log_sum, 
 from plait.storage.fitted import Fitted, Posterior
 
 Kind = Literal["mean", "exp_mean_log"]
+
+MAX_DENSE_ENTRIES = 1 << 22  # of a sparse given factor at cells of which components are wanted
 
 
 def operands(fit: Fitted, term: Summand) -> list[Occurrence]:
@@ -74,12 +77,26 @@ def terms_at(fit: Fitted, equation: Equation, cells: Rows, kind: Kind, *, logs: 
         V = np.ones(len(cells)) if given is None else given
         with np.errstate(divide="ignore"):
             blocks = [RowBlock((CELLS,), np.log(V) if logs else V)]
+        if (sparse := fit.exposures.summed_in(equation.relation, number)) is not None:
+            blocks.extend(_summed_blocks(fit, sparse, cells, kind, logs))
+            found.append(blocks)
+            continue
         for o in operands(fit, term):
             posterior = fit.factors[o.factor]
             own = rows_at(getattr(posterior, kind), posterior.pairs, o, equation, cells)
             blocks.append(RowBlock(own.indices, _logs(kind, posterior, o, equation, cells)) if logs else own)
         found.append(blocks)
     return found
+
+
+def _summed_blocks(fit: Fitted, sparse: SparseFactor, cells: Rows, kind: Kind, logs: bool) -> list[RowBlock]:
+    """Blocks of a term with a sparse given factor; for many cells one of its sums over the index."""
+    weights, rows = getattr(fit.factors[sparse.weights], kind), sparse.rows(cells)
+    blocks = [RowBlock((CELLS,), rows @ weights)]
+    if len(cells) * sparse.size <= MAX_DENSE_ENTRIES:
+        blocks = [RowBlock((CELLS, sparse.index), rows.toarray()), RowBlock((sparse.index,), weights)]
+    with np.errstate(divide="ignore"):
+        return [RowBlock(block.indices, np.log(block.values)) for block in blocks] if logs else blocks
 
 
 def _logs(kind: Kind, posterior: Posterior, occurrence: Occurrence, equation: Equation, cells: Rows) -> Array:

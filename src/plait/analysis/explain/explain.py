@@ -18,15 +18,18 @@ from plait.analysis.explain.leading_entities import characterise
 from plait.analysis.explain.supporting_links import Touching
 from plait.analysis.predict.lookup import row_of
 from plait.analysis.predict.prediction import columns
+from plait.data.binding.given import term_key
 from plait.data.bound import Data
 from plait.errors import ParameterError
 from plait.evidence.link_evidence import LinkEvidence, link_contributions
+from plait.evidence.rule_evidence import grounded_rule
 from plait.model import Equation
 from plait.storage.fitted import Fitted
 
 __all__ = ["Explanation", "explain"]
 
 
+MAX_GROUNDED_RULES = 20  # of a cell whose links are named: each takes a search among all links
 MAX_COMPONENTS = 1000  # listed; a Tucker model has very many
 
 
@@ -51,13 +54,14 @@ def explain(
     fit = _near(fit, equation, row)
     views = views_of(fit, equation, row, "mean" if value is None else "exp_mean_log", max(MAX_COMPONENTS, int(top)))
     shares, remainder = joined_shares(views, equation, max(MAX_COMPONENTS, int(top)))
+    shares = _alike_joined(fit, equation, shares)
     evidence = _evidence_strengths(fit, equation, shares, row)
     numbered, others, rest = _reasons(fit, views, relation, row, int(top), evidence)
     if without is not None:
         numbered = _refitted(fit, numbered, same_data(fit, data), relation, row, without)
     explanation = Explanation(
         relation, _names(fit, equation.indices, row), _prediction(fit, relation, row), value is not None, value,
-        _shares(fit, equation, shares), remainder,
+        _shares(fit, equation, shares, row), remainder,
         sum(view.found.total for view in views), _entities(views, equation, shares[: int(top)], row, int(top)),
         tuple(link for link, _ in numbered), others, rest, _evidence(fit, views), fit.method, without,
     )  # fmt: skip
@@ -96,18 +100,46 @@ def _mentions(places: Sequence[tuple[int, Sequence[int]]], cells: AnyArray) -> N
     return found
 
 
-def _shares(fit: Fitted, equation: Equation, placed: Sequence[Placed]) -> tuple[ComponentShare, ...]:
+def _shares(fit: Fitted, equation: Equation, placed: Sequence[Placed], row: Rows) -> tuple[ComponentShare, ...]:
     """Components with the names of their terms."""
     texts = name_terms(equation)
     names = [_name(fit, equation, number) if text else "" for number, text in enumerate(texts)]
-    return tuple(
-        ComponentShare(one.setting, one.share, one.term, texts[one.term], names[one.term], _label(fit, one.setting))
-        for one in placed
-    )
+    found = []
+    for number, one in enumerate(placed):
+        rule = _rule(fit, equation, row, one) if number < MAX_GROUNDED_RULES else ""
+        name, label = ("", rule) if rule else (names[one.term], _label(fit, equation, one))
+        found.append(ComponentShare(one.setting, one.share, one.term, texts[one.term], name, label))
+    return tuple(found)
 
 
-def _label(fit: Fitted, setting: Mapping[str, int]) -> str:
-    """Given names of a component, of all its latent indices."""
+def _alike_joined(fit: Fitted, equation: Equation, shares: Sequence[Placed]) -> list[Placed]:
+    """The components, largest first, with the values of one rule as one."""
+    joined: dict[Any, Placed] = {}
+    for place, one in enumerate(shares):
+        sparse = fit.exposures.summed_in(equation.relation, one.term)
+        key: Any = place
+        if sparse is not None and sparse.labels:
+            key = (id(one.view), one.term, sparse.labels[one.setting[sparse.index]])
+        before = joined.get(key)
+        joined[key] = one if before is None else before._replace(share=before.share + one.share)
+    return sorted(joined.values(), key=lambda one: -one.share)
+
+
+def _rule(fit: Fitted, equation: Equation, row: Rows, placed: Placed) -> str:
+    """The rule and its grounding, for a component that is the value of one; else ""."""
+    sparse = fit.exposures.summed_in(equation.relation, placed.term)
+    words = None if sparse is None else fit.settings.get("evidence_terms", {}).get(sparse.factor)
+    if sparse is None or not words or not placed.share > 0:
+        return ""
+    return grounded_rule(fit, equation.relation, words, placed.setting[sparse.index], row).text
+
+
+def _label(fit: Fitted, equation: Equation, placed: Placed) -> str:
+    """Given names of a component, of all its latent indices, or that of an entry of a sparse given factor."""
+    setting = placed.setting
+    sparse = fit.exposures.summed_in(equation.relation, placed.term)
+    if sparse is not None:
+        return str(sparse.labels[setting[sparse.index]]) if sparse.labels else ""
     own = fit.members[setting["member"]] if len(fit.members) > 1 else fit
     given = own.given_names
     found = (given.get(first_index(fit.model, index), {}).get(n) for index, n in setting.items()) if given else ()
@@ -117,7 +149,7 @@ def _label(fit: Fitted, setting: Mapping[str, int]) -> str:
 def _name(fit: Fitted, equation: Equation, number: int) -> str:
     """Name of a term of a sum; "evidence" for one without latent indices and with a given factor."""
     term, text = equation.terms[number], name_terms(equation)[number]
-    if equation.latent_of(term):
+    if equation.latent_of(term) and fit.exposures.summed_in(equation.relation, number) is None:
         return text
     given = [name for name in term.factors if name in fit.exposures.names]
     if not given:
@@ -206,8 +238,15 @@ def _evidence_strengths(
     found: dict[tuple[int, ...], float] = {}
     for name, words in fit.settings.get("evidence_terms", {}).items():
         for number, term in enumerate(equation.terms):
-            share = sum(placed.share for placed in shares if placed.term == number)
-            if name in term.factors and share > 0:
+            own = [placed for placed in shares if placed.term == number and placed.share > 0]
+            share = sum(placed.share for placed in own)
+            if name in term.factors and words["kind"] == "rules":
+                index = fit.exposures.summed[term_key(equation.relation, number)].index
+                for placed in own[:MAX_GROUNDED_RULES]:
+                    links = grounded_rule(fit, equation.relation, words, placed.setting[index], cell).links
+                    for link in map(tuple, links.tolist()):
+                        found[link] = found.get(link, 0.0) + placed.share / len(links)
+            elif name in term.factors and share > 0:
                 behind = link_contributions(
                     LinkEvidence(**words), known.cells.astype(np.int64), known.shape, axes, known.groups, cell
                 )

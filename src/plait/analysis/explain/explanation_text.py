@@ -77,6 +77,8 @@ def possible(e: "Explanation") -> bool:
 def shown_components(e: "Explanation") -> int:
     """How many components are shown: those with leading entities, until they make up `SHOWN_SHARE` of the cell."""
     characterised = 1 + max((s.component for s in e.standings), default=0)
+    labelled = 1 + max((n for n, share in enumerate(e.shares[:MAX_COMPONENTS]) if share.label), default=0)
+    characterised = max(characterised, labelled)
     total, count = 0.0, 0
     for share in e.shares[: min(characterised, MAX_COMPONENTS)]:
         if count and (total >= SHOWN_SHARE or not share.share > 0):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait._typing import Array, Rows
+from plait.data.binding.sparse_factors import SparseFactor
 from plait.data.encoding.names import declaring
 from plait.data.observation.pairs import Pairs
 from plait.data.observation.weights import Weights
@@ -18,7 +19,7 @@ from plait.inference.gamma import GammaChain
 from plait.model import network
 from plait.model.model import Occurrence
 from plait.model.network import CELLS, RowBlock
-from plait.storage.fitted import Fitted
+from plait.storage.fitted import Fitted, sparse_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +146,28 @@ def terms(fit: Fitted, relation: str, rows: Rows, running: str | None = None) ->
     names = _same(fit, relation, rows)
     result = []
     for number, term in enumerate(equation.terms):
-        own = [_operand(fit, places, names, o, rows) for o in term.occurrences if o.factor in fit.factors]
+        sparse = fit.exposures.summed_in(relation, number)
+        if sparse is None:
+            own = [_operand(fit, places, names, o, rows) for o in term.occurrences if o.factor in fit.factors]
+        else:
+            own = [_summed_operand(fit, sparse, running, rows)]
         result.append(RateTerm(own, exposure(fit, relation, number, rows) if running is None else None))
     return result
+
+
+def _summed_operand(fit: Fitted, sparse: SparseFactor, running: str | None, rows: Rows) -> RowTable:
+    """Σ_q w[q] N at cells as one number, whose variance is the sum of those of its parts."""
+    found = []
+    for numbers in sparse_sums(fit, sparse):
+        if running is not None:
+            found.append(sparse.along_fibres(rows, running, numbers))
+        else:
+            at, there = sparse.find(rows)
+            found.append(np.where(there, numbers[at], 0.0) if len(numbers) else np.zeros(len(rows)))
+    mean, variance = found
+    scale = np.divide(variance, mean, out=np.zeros(mean.shape), where=mean > 0)
+    latent = () if running is None else (running,)
+    return RowTable(f"{sparse.weights} {sparse.factor}", np.arange(len(rows)), latent, mean, scale)
 
 
 def coupled(parts: Sequence[RateTerm]) -> list[list[RateTerm]]:

@@ -8,8 +8,9 @@ that can be among the best.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
+from typing import cast
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from plait._typing import Array, Rows
 from plait.analysis.topk.contraction import Axis, ContractionPart, Product
 from plait.data.observation.terms import Term
 from plait.data.observation.weights import Weights
-from plait.model import Equation
-from plait.storage.fitted import Fitted
+from plait.model import Equation, Model
+from plait.storage.fitted import Factors, Fitted, sparse_sums
 
 Indices = tuple[str, ...]
 
@@ -184,3 +185,44 @@ def _signed(vector: Array) -> list[tuple[float, Array]]:
     """A vector as a difference of two non-negative ones, without zero vectors."""
     halves = [(1.0, np.maximum(vector, 0.0)), (-1.0, np.maximum(-vector, 0.0))]
     return [(sign, half) for sign, half in halves if half.any()]
+
+
+def with_summed_rates(fit: Fitted) -> Fitted:
+    """The fit with the mean of Σ_q w[q] N as a given factor of each term: a search then needs no sums over q."""
+    summed = fit.exposures.summed
+    if not summed:
+        return fit
+    if "searched" not in fit._cached_answers:
+        fit._cached_answers["searched"] = _with_summed_rates(fit)
+    return cast(Fitted, fit._cached_answers["searched"])
+
+
+def _with_summed_rates(fit: Fitted) -> Fitted:
+    exposures, weights = dict(fit.exposures.terms), {sparse.weights for sparse in fit.exposures.summed.values()}
+    for key, sparse in fit.exposures.summed.items():
+        mean = np.mean([sparse_sums(member, sparse)[0] for member in fit.members], axis=0)
+        rates = Weights.from_table(sparse.indices, sparse.shape, sparse.indices, sparse.cells, mean)
+        exposures[key] = exposures[key] * rates if key in exposures else rates
+    lines = []
+    for equation in fit.model.equations:
+        terms = []
+        for number, term in enumerate(equation.terms):
+            found = fit.exposures.summed_in(equation.relation, number)
+            own = [o for o in term.occurrences if found is None or o.factor != found.weights]
+            terms.append(
+                " ".join(
+                    f"{o.factor}[{', '.join(equation.indices)}]" if found and o.factor == found.factor else str(o)
+                    for o in own
+                )
+            )
+        lines.append(f"{equation.relation}[{', '.join(equation.indices)}] = {' + '.join(terms)}")
+    model = Model("\n".join([*lines, *fit.model._declarations]))
+
+    def searched(one: Fitted) -> Fitted:
+        factors = Factors({name: one.factors._given[name] for name in one.factors if name not in weights})
+        return replace(
+            one, model=model, factors=factors, exposures=replace(one.exposures, terms=exposures, summed={}),
+            ensemble=tuple(map(searched, one.ensemble)),
+        )  # fmt: skip
+
+    return searched(fit)

@@ -18,6 +18,7 @@ from plait.analysis.topk.batched import Blocks
 from plait.analysis.topk.branch_and_bound import search_cells, search_per_entity
 from plait.analysis.topk.candidates import Candidates, read_excluded
 from plait.analysis.topk.contraction import Axis
+from plait.analysis.topk.exposure_regions import with_summed_rates
 from plait.analysis.topk.heap import Score, TopHeap
 from plait.data.encoding.names import listed
 from plait.errors import DataError, NoCandidatesWarning, ParameterError, TableLocation, quoted, suggestion
@@ -123,7 +124,9 @@ class TopQuery:
         if new_entities is not None:
             fit = _with_transient(fit, equation, given, new_entities)
         axes = _axes(fit, equation, given)
-        candidates = Candidates(fit, relation, axes, include_known, read_excluded(fit, relation, exclude), places)
+        candidates = Candidates(
+            with_summed_rates(fit), relation, axes, include_known, read_excluded(fit, relation, exclude), places
+        )
         return cls(fit, equation, k, places, score, candidates)
 
     @property
@@ -149,7 +152,8 @@ class TopQuery:
             yield n_queries, rows, score_of(fit, relation, rows, by="mean") if is_multiple else scores
 
     def _search(self, k: int, score: Score | None) -> Iterator[Batch]:
-        fit, equation, candidates, places = self.fit, self.equation, self.candidates, self.places
+        fit, candidates, places = with_summed_rates(self.fit), self.candidates, self.places
+        equation = fit.model.equation(self.equation.relation)
         axes = candidates.axes
 
         def heap() -> TopHeap:

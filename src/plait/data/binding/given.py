@@ -3,13 +3,14 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.entries import HINTS, WANTED, checked, entries_of, hint, settled
+from plait.data.binding.sparse_factors import SparseFactor, bind_sparse_factors
 from plait.data.observation.symmetry import Groups
 from plait.data.observation.terms import Term, WeightTable
 from plait.data.observation.weights import Weights
@@ -33,7 +34,7 @@ class ComputedFactor(ABC):
         """The factor over its indices, name: as in the model."""
 
     @abstractmethod
-    def words(self) -> dict[str, Any]:
+    def words(self, data: "Data") -> dict[str, Any]:
         """What a run keeps of it."""
 
 
@@ -164,15 +165,20 @@ BOTH_WAYS = "List each pair once, or with the same value in both directions; or 
 class Exposures:
     """Given factors without latent indices: their names, and their product in each term, over the relation's indices.
 
-    `terms`: by `term_key`; only terms with an exposure.
+    `terms`: by `term_key`; only terms with an exposure. `summed`: sparse factors with a summed index, likewise.
     """
 
     names: frozenset[str]
     terms: Mapping[str, Weights]
+    summed: Mapping[str, SparseFactor] = field(default_factory=dict)
 
     def of(self, relation: str, term: int) -> Weights | None:
         """V of a term; None without an exposure."""
         return self.terms.get(term_key(relation, term))
+
+    def summed_in(self, relation: str, term: int) -> SparseFactor | None:
+        """The sparse factor of a term; None without one."""
+        return self.summed.get(term_key(relation, term))
 
     def at(self, relation: str, term: int, cells: NDArray[np.integer]) -> NDArray[np.float64] | None:
         """V of a term at cells of the relation; None without an exposure."""
@@ -182,7 +188,8 @@ class Exposures:
     def indices(self, relation: str) -> frozenset[str]:
         """Indices of a relation on which any of its exposures depends."""
         own = [weights for key, weights in self.terms.items() if relation_of(key) == relation]
-        return frozenset(i for w in own for term in w.terms for i in (*term.vectors, *term.table_indices))
+        found = frozenset(i for w in own for term in w.terms for i in (*term.vectors, *term.table_indices))
+        return found.union(*(sparse.indices for key, sparse in self.summed.items() if relation_of(key) == relation))
 
 
 def term_key(relation: str, term: int) -> str:
@@ -199,6 +206,7 @@ def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
     """Read the given factors without latent indices."""
     model = data.model
     visible = [name for name in fixed if not model.factor(name).latent]
+    sparse = bind_sparse_factors(data, fixed)
     bound = {
         name: bind_exposure(fixed[name], model.factor(name).indices, data, name, _groups(model, name))
         for name in visible
@@ -212,7 +220,8 @@ def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
                 if occurrence.factor in bound:
                     here = renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
                     products[key] = products[key] * here if key in products else here
-    return Exposures(frozenset(visible), products)
+    summed = {term_key(*place): factor for place, factor in sparse.items()}
+    return Exposures(frozenset([*visible, *(factor.factor for factor in summed.values())]), products, summed)
 
 
 def _groups(model: Model, name: str) -> Groups:
