@@ -38,7 +38,7 @@ class Progress:
         ``seconds``, ``rank``. The fit stops when it returns ``False``.
     interrupt : one of "return", "raise" or None, default None
         What Ctrl-C does. ``"return"`` returns the fit so far at the end of the sweep; a second
-        Ctrl-C raises. ``"raise"`` raises ``KeyboardInterrupt`` at once. ``None`` is
+        Ctrl-C raises. ``"raise"`` raises ``KeyboardInterrupt`` immediately. ``None`` is
         ``"return"`` with an `InterruptedWarning`, unless the program handles Ctrl-C itself.
 
     Raises
@@ -345,5 +345,5 @@ def _interrupts(mode: str | None) -> Iterator[threading.Event]:
 
 
 def _takes_over(mode: str | None) -> bool:
-    """Whether a fit handles Ctrl-C itself; by default not if the program has a handler of its own."""
+    """Whether a fit handles Ctrl-C itself; by default not if the program has its own handler."""
     return mode == "return" or (mode is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler)

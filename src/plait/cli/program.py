@@ -96,7 +96,7 @@ class Program(TyperGroup):
         return typer.main.get_command(alone)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first argument names; a misspelt one is refused with what is close to it."""
+        """The command of the first argument; an unknown one is refused with a suggestion."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"there is no command {args[0]!r}. {suggestion(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)

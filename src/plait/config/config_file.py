@@ -65,7 +65,7 @@ def read_titles(
         options["text"] = [*options.get("text", ()), *numeric]
         table = read(source, **options)
     found = table.select(chosen)
-    clear = choose_columns(found.columns, called, where) == chosen  # else `fit` reads the columns by their names
+    clear = choose_columns(found.columns, called, where) == chosen  # else renamed, so that `fit` finds them
     return found if clear else found.rename(dict(zip(chosen, (axis, "title")))), options
 
 

@@ -48,7 +48,7 @@ class Split:
     chosen, candidates : int
         Number of units that were held out, and of candidates.
     what : str
-        What was chosen: cells, links, entities or pairs.
+        The units that were chosen: cells, links, entities or pairs.
     links : int
         Number of links in ``test``.
     zeros : int or None

@@ -7,7 +7,7 @@ So a zero costs e^−λ whatever the likelihood, and of a nonzero entry the fit 
 
 They belong together: E[n] is the slope of the term in log λ, and Var[n | x, λ] the slope of E[n].
 
-A likelihood may have numbers of its own that are learnt, its *state*: a dict of floats, {"burst": 0.7}. Kernels get
+A likelihood may have parameters that are learnt, its *state*: a dict of floats, {"burst": 0.7}. Kernels get
 them packed into one array of doubles, so that they can change with every sweep and nothing is compiled again.
 
 A likelihood of one's own is a subclass of `Likelihood`, in any module. The smallest one says its name, which values are
@@ -250,7 +250,7 @@ class Likelihood:
         return {}
 
     def __eq__(self, other: object) -> bool:
-        """Equal to what is made from the same words; a name alone is such words."""
+        """Equal to a likelihood of the same words; a name alone is such words."""
         if isinstance(other, str):
             return self.to_words() == {"name": other}
         return isinstance(other, Likelihood) and self.to_words() == other.to_words()
@@ -269,7 +269,7 @@ class Likelihood:
         return {"name": self.name, **self.settings()}
 
     def describe(self, state: State) -> str:
-        """The name, and what was learnt, in a few words."""
+        """The name and the learnt parameters, in a few words."""
         return ", ".join([self.name, *(f"{name} {value:.4g}" for name, value in state.items())])
 
     # --- values
@@ -340,7 +340,7 @@ class Likelihood:
         return values
 
     def restored(self, stored: Floats) -> Floats:
-        """x from what is stored of it."""
+        """x from its stored numbers."""
         return stored
 
     # --- its own numbers

@@ -79,7 +79,7 @@ class Negbin(Likelihood):
             )
 
     def settings(self) -> dict[str, float]:
-        """What was given."""
+        """The given parameters."""
         given = {"p": self.p, "mean_burst": self.mean_burst}
         return {name: float(value) for name, value in given.items() if value is not None}
 

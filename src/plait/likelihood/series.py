@@ -110,7 +110,7 @@ def events(t: float, packed: Array) -> tuple[float, float]:
     number = int(u)
     u -= number
     at = HEAD + (DEGREE + 1) * number
-    # Pairs of powers at once: three steps instead of seven, each of which would wait for the one before.
+    # Pairs of powers together: three steps instead of seven, each of which would wait for the one before.
     c0, c1, c2, c3 = item(packed, at), item(packed, at + 1), item(packed, at + 2), item(packed, at + 3)
     c4, c5, c6, c7 = item(packed, at + 4), item(packed, at + 5), item(packed, at + 6), item(packed, at + 7)
     square = u * u

@@ -77,7 +77,7 @@ class Tweedie(Likelihood):
             raise ParameterError.must_be("shape", words, shape, hint="Remove it to choose it by the ELBO.")
 
     def settings(self) -> dict[str, float]:
-        """What was given."""
+        """The given parameters."""
         return {} if self.shape is None else {"shape": float(self.shape)}
 
     def describe(self, state: State) -> str:

@@ -32,7 +32,7 @@ def in_periods(axis: str, names: "pl.Series") -> "pl.Series":
     numbers = _numbers(names)
     if numbers is None and not timeless:
         raise DataError(
-            f"the entities of the ordered axis {axis} are {kind(names)}, which have no order of their own.",
+            f"the entities of the ordered axis {axis} are {kind(names)}, which have no order.",
             location=TableLocation(f"entities of {axis}"),
             hint=f"Convert them to integers or dates, or list all of them in order: `entities={{{axis!r}: […]}}`.",
         )

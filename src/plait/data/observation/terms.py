@@ -24,7 +24,7 @@ from plait.machine import memory
 from plait.tuning import TUNING
 
 # Parts are sums and products of a few numbers: a relative remainder up to this size is rounding. Numbers that are
-# small on purpose are parts of their own (`terms.LOST`), and are kept however small they are.
+# small on purpose are separate parts (`terms.LOST`), and are kept however small they are.
 ROUNDING = 1e-12
 
 

@@ -239,7 +239,7 @@ class Relation:
         return read_array(self.data, name, len(indices), tuple(own.index(index) for index in indices), groups)
 
     def _retabled(self, table: "pl.DataFrame", value: str, source: TableSource) -> "Relation":
-        """The relation with another table, made from the rows of its own."""
+        """The relation with another table, made from its own rows."""
         return replace(self, data=table, value=value, ignore_columns=None, strip=False, _kind=source.kind)
 
     def read_missing(self, name: Named, indices: Sequence[str]) -> list[tuple[TableLocation, dict[str, "pl.Series"]]]:
