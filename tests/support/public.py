@@ -76,7 +76,10 @@ RESULTS = {
     "plait.likelihood.Sums": [],
     "plait.storage.calibration.Calibration": ["is_identity", "to_dict"],
     "plait.plotting.plots.GridSearchPlot": ["rank"],
-    "plait.plotting.plots.FitPlot": ["components", "coupling", "entity", "model", "neighbourhood", "objective", "rank"],
+    "plait.plotting.plots.FitPlot": [
+        "components", "coupling", "entity", "model", "neighbourhood", "objective", "rank",
+        "trends",
+    ],
     "plait.plotting.plots.MetricsPlot": ["calibration", "precision_recall", "roc"],
 }  # fmt: skip
 MESSAGES = [

@@ -165,7 +165,8 @@ def component(site: Site, asked: PageRequest) -> PageView:
     except Refused as refused:
         raise Refused(404, refused.what, "The page /components lists them all.") from None
     table = members_of(site.fit, top=MAX_ENTITIES, by="relevance")
-    blocks = [*_relations(site, index, number), *_leading(site, table, index, number)]
+    trends = pictures.trends(site.fit, number, index)
+    blocks = [*_relations(site, index, number), *trends, *_leading(site, table, index, number)]
     own = table.filter((pl.col("index") == index) & (pl.col("component") == number))
     coupled = shares_of(site.fit).filter((pl.col("index") == index) & (pl.col("component") == number))
     data = {"index": index, "component": number, "entities": own.to_dicts(), "relations": coupled.to_dicts()}

@@ -7,7 +7,7 @@ from plait.analysis.components.component_names import names_of
 from plait.plotting import component_charts as cards
 from plait.plotting import component_charts as entities
 from plait.plotting import coupling_chart as couplings
-from plait.plotting import evaluation_charts, objective_charts
+from plait.plotting import evaluation_charts, objective_charts, trends_chart
 from plait.plotting import neighbourhood as neighbours
 from plait.plotting import objective_charts as bounds
 from plait.plotting.evaluation_charts import OtherMetrics, Tested
@@ -106,6 +106,15 @@ def neighbourhood(fit: Fitted, axis: str, name: Any, k: int = 10) -> Picture:
         parts.append(f"{one.title}: {first}")
     words = f"Lists of the neighbours of {axis} {_short(name)}. {'. '.join(parts)}."
     return Picture(lambda: neighbours.draw(found), words)
+
+
+def trends(fit: Fitted, component: int | None = None, index: str | None = None) -> list[Picture]:
+    """Components along an ordered axis; none without chains."""
+    found = trends_chart.trends(fit, component, index=index) if trends_chart.chains(fit) else []
+    if not found:
+        return []
+    words = "; ".join(f"{one.name} ends at {one.rows[-1]['level']:.2f} of its mean" for one in found[:ALT_NAMES])
+    return [Picture(lambda: trends_chart.draw(found), f"Levels of components by period, with a forecast: {words}.")]
 
 
 def calibration(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:

@@ -12,6 +12,7 @@ from plait.plotting import (
     evaluation_charts,
     neighbourhood,
     objective_charts,
+    trends_chart,
 )
 from plait.plotting.evaluation_charts import OtherMetrics, Tested
 from plait.plotting.theme import Spec, finished
@@ -226,6 +227,36 @@ class FitPlot:
         >>> chart = fit.plot.neighbourhood("user", "ann", k=4)
         """
         return wrapped(neighbourhood.draw(neighbourhood.near(self.fit, axis, name, k)))
+
+    def trends(self, component: int | None = None, steps: int = 3) -> "altair.TopLevelMixin":
+        """Plot components along an ordered axis, and their forecast.
+
+        Parameters
+        ----------
+        component : int or None, default None
+            Number of one component. ``None`` shows up to 12 with the largest shares.
+        steps : int, default 3
+            Number of periods to forecast.
+
+        Returns
+        -------
+        altair.Chart
+            One panel per component of each factor with a chain: its level, which is 1 on average
+            over the periods, with 90 % bands. The forecast is dashed.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If no factor changes along an ordered axis, or there is no such component.
+
+        Examples
+        --------
+        >>> monthly = plait.Model("visits[user, month] = U[user, r] T[month, r]; month: ordered")
+        >>> table = pl.DataFrame({"user": ["ann", "bob", "ann"], "month": [1, 2, 3]})
+        >>> drifting = plait.fit(monthly, {"visits": table}, **quick)
+        >>> chart = drifting.plot.trends(steps=2)
+        """
+        return wrapped(trends_chart.draw(trends_chart.trends(self.fit, component, steps)))
 
 
 @dataclass(frozen=True)

@@ -422,6 +422,7 @@ def cards(subject: ReportData) -> Sequence[Block]:
     table = _coupling_table(subject)
     first, later = found[:OPEN_CARDS], found[OPEN_CARDS:]
     return [
+        *pictures.trends(fit),
         Note(words),
         Cards(first),
         *([Details(f"{len(later)} more cards", [Cards(later)])] if later else []),
