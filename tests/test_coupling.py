@@ -109,8 +109,8 @@ def test_a_factor_that_stands_twice_has_one_row_for_each_component(likelihood, m
 def test_counts_of_a_relation_add_up_to_its_weighted_links():
     X, Y = np.ones((6, 5)), np.full((6, 4), 3.0)
     fit = plait.fit(
-        "X[i,j] = A[i,r] B[j,r]; Y[i,k] = A[i,r] C[k,r]", {"X": X, "Y": plait.Relation(Y, weight=0.25)}, rank=3, seed=0,
-        max_iter=20,
+        "X[i,j] = A[i,r] B[j,r]; Y[i,k] = A[i,r] C[k,r]", rank=3, seed=0, max_iter=20,
+        data={"X": plait.Relation(X, likelihood="poisson"), "Y": plait.Relation(Y, weight=0.25, likelihood="poisson")},
     )  # fmt: skip
     totals = dict(fit.coupling().group_by("relation").agg(pl.col("counts").sum()).iter_rows())
     assert totals["X"] == pytest.approx(30.0)

@@ -707,7 +707,7 @@ Data:  3 links of ann (prior 45 %), 2 of zoo (prior 58 %)."""
 def test_text_of_an_explanation():
     visits = {"user": ["ann", "ann", "bob", "bob", "eve"], "place": ["inn", "spa", "inn", "zoo", "zoo"]}
     likes = pl.DataFrame({"user": ["ann", "bob"], "friend": ["bob", "eve"]})
-    friends = plait.Relation(likes, self_links="observed")
+    friends = plait.Relation(likes, self_links="observed", likelihood="poisson")
     fit = plait.fit(
         "visits[user,place] = U[user,r] P[place,r]; friends[user,friend] = U[user,r] F[friend,r]; friend: user",
         {"visits": pl.DataFrame({**visits, "value": [3, 1, 2, 4, 1]}), "friends": friends},

@@ -159,7 +159,7 @@ def test_data_are_shown_with_axes_and_relations(table):
     model = plait.Model("visits[user,place] = U[user,r] P[place,r]; likes[user] = U[user,r] w[r]")
     data = model.bind({"visits": table, "likes": pl.DataFrame({"user": ["bob"]})})
     shown = words(data._repr_html_())
-    for one in ("<ann>, bob, eve & co", "visits", "3 × 2", "poisson", "without links in likes: 2 user"):
+    for one in ("<ann>, bob, eve & co", "visits", "3 × 2", "bernoulli", "without links in likes: 2 user"):
         assert one in shown
 
 

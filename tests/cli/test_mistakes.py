@@ -21,7 +21,7 @@ CONFIGS = [
     (PLAYS, 'valu = "plays"', "model.toml: [relations.visits]: unknown key 'valu'.|Did you mean 'value'?"),
     ("[fit]", "[fits]", "model.toml: unknown key 'fits'.|Did you mean 'fit'?"),
     ("max_iter = 40", 'max_iter = "40"', "model.toml: [fit] `max_iter` must be an integer, got '40'."),
-    ("rank = 2", "rank = = 2", "model.toml, line 6, column 8: invalid value.|The file must be TOML"),
+    ("rank = 2", "rank = = 2", "model.toml, line 6, column 8: invalid value; text needs quotes.|The file must be TOML"),
     ("P[place, r]", "P[place, r", "model.toml, model: the bracket of P|\n  line 1: visits|^^^^\nWrite indices"),
     ("[relations.friends]", "[relations.freinds]", "[relations.freinds] is not a relation|Did you mean 'friends'?"),
     ("[fit]", f"{EXPOSURE}[fit]", "[exposures.V] is not a factor|The factors are U, P, D, F."),

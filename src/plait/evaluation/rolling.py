@@ -104,7 +104,7 @@ def evaluate_forecast(
     >>> later = dated.filter(pl.col("month") >= 4)
     >>> table = plait.evaluate_forecast(early, "visits", later, target="user")
     >>> table["metric"].to_list()
-    ['log_likelihood', 'coverage', 'average_precision', 'mrr']
+    ['log_likelihood', 'average_precision', 'mrr']
     """
     for option, whole in {"steps": steps, "negatives": negatives, "last": last}.items():
         if not isinstance(whole, (int, np.integer)) or isinstance(whole, bool) or whole < 1:
