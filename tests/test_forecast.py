@@ -71,10 +71,13 @@ day = datetime.date
         ([day(2025, 12, 30), day(2026, 1, 1)], [day(2026, 1, 3), day(2026, 1, 5)]),
         ([day(2025, 8, 31), day(2025, 10, 31), day(2025, 12, 31)], [day(2026, 2, 28), day(2026, 4, 30)]),
         (["2025-11-01", "2025-12-01"], ["2026-01-01", "2026-02-01"]),
+        (["2025-12"], ["2026-01", "2026-02"]),
+        ([202511, 202512], [202601, 202602]),
+        (["2025-W52"], ["2026-W01", "2026-W02"]),
         ([datetime.datetime(2026, 1, 1, 6), datetime.datetime(2026, 1, 1, 12)],
          [datetime.datetime(2026, 1, 1, 18), datetime.datetime(2026, 1, 2)]),
     ],
-    ids=["integers", "days", "ends of months", "text", "hours"],
+    ids=["integers", "days", "ends of months", "text", "months", "integer months", "weeks", "hours"],
 )  # fmt: skip
 def test_names_of_later_periods_continue_the_steps_of_the_axis(periods, later):
     table = pl.DataFrame({"month": periods, "value": [2.0] * len(periods)})
@@ -91,6 +94,14 @@ def test_periods_that_are_words_are_named():
         fit.forecast("visits", steps=2)
     with pytest.raises(plait.errors.DataError, match="'apr' is a period of the fit"):
         fit.forecast("visits", steps=["apr"])
+
+
+def test_integers_in_an_order_of_their_own_have_no_next_period():
+    table = pl.DataFrame({"month": [1, 2, 3], "value": [2.0, 1.0, 3.0]})
+    settings = QUICK | {"rank": None, "entities": {"month": [3, 1, 2]}}
+    fit = plait.fit("visits[month] = b[month]; month: ordered", {"visits": table}, **settings)
+    with pytest.raises(plait.errors.ParameterError, match="an order of their own"):
+        fit.forecast("visits")
 
 
 def test_the_best_links_of_a_period_are_those_of_all_cells(fit):
@@ -155,6 +166,15 @@ def test_what_has_no_later_periods_is_refused(text, settings, words):
     fit = plait.fit(text, {"visits": visits()}, **QUICK | settings)
     with pytest.raises(plait.errors.ParameterError, match=words):
         fit.forecast("visits")
+
+
+def test_later_periods_are_for_forecast(fit):
+    for ask in (
+        lambda: fit.predict("visits", {"user": [0], "place": [0], "month": [6]}),
+        lambda: fit.top("visits", given={"month": 6}),
+    ):
+        with pytest.raises(plait.errors.DataError, match="`forecast` for the next ones"):
+            ask()
 
 
 @pytest.mark.parametrize(

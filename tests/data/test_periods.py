@@ -33,6 +33,12 @@ def months(labels, **arguments):
         ([date(2020, 1, 1), date(2020, 1, 22), date(2020, 1, 8)], [date(2020, 1, d) for d in (1, 8, 15, 22)]),
         ([date(2022, 1, 1), date(2019, 1, 1), date(2020, 1, 1)], [date(y, 1, 1) for y in range(2019, 2023)]),
         (["2020-04-01", "2020-01-01", "2020-02-01"], [f"2020-0{m}-01" for m in range(1, 5)]),
+        (["2020-03", "2019-12"], ["2019-12", "2020-03"]),
+        (["2020-03", "2019-12", "2020-01"], ["2019-12", "2020-01", "2020-02", "2020-03"]),
+        (["2020-W01", "2019-W51"], ["2019-W51", "2020-W01"]),
+        ([202003, 201912, 202002], [201912, 202001, 202002, 202003]),
+        ([20200301, 20200228], [20200228, 20200301]),
+        (["10", "7", "9"], ["7", "8", "9", "10"]),
         ([datetime(2020, 1, 1, h) for h in (5, 2, 3)], [datetime(2020, 1, 1, h) for h in range(2, 6)]),
         ([datetime(2020, 1, 3), datetime(2020, 1, 1), datetime(2020, 1, 2)], [datetime(2020, 1, d) for d in (1, 2, 3)]),
     ],
@@ -85,3 +91,14 @@ def test_a_wrong_declaration_is_pointed_at(line, words):
 def test_an_index_may_be_called_ordered():
     model = plait.Model("orders[ordered, item] = O[ordered, r] I[item, r]; item: ordered")
     assert (model.ordered, model.axes) == ((), ("ordered",))
+
+
+def test_days_of_a_time_zone_are_days_when_clocks_change():
+    days = pl.datetime_range(datetime(2025, 3, 29), datetime(2025, 4, 1), "1d", time_zone="Europe/Berlin", eager=True)
+    assert months(days.gather([3, 0, 1])) == days.to_list()
+
+
+@pytest.mark.parametrize("labels", [["1/2020", "2/2020"], ["2020-1", "2020-2"], ["2020-13"], ["01", "02"]])
+def test_other_text_has_no_order(labels):
+    with pytest.raises(plait.errors.DataError, match="which have no order"):
+        months(labels)

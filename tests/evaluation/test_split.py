@@ -559,3 +559,8 @@ def test_a_tensor_too_large_to_list_is_thinned_instead():
     cold = plait.train_test_split(relation, fraction=0.5, by=("index", "i"), seed=0)
     assert cold.zeros is None
     assert (cold.test["value"] > 0).all()
+
+
+def test_a_model_in_front_of_the_data_is_refused():
+    with pytest.raises(ParameterError, match="`relation` must be the name of a relation"):
+        plait.train_test_split(LIKES, {"likes": links_of(counts(), INDICES)}, seed=0)

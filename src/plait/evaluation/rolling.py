@@ -151,7 +151,7 @@ def _read(fit: "Fit", relation: str, time: str, test: Any) -> "tuple[pl.DataFram
         raise DataError(
             f"{old[int(seen[seen >= 0][0])]!r} is a period of the fit.",
             location=TEST.at(time, row=int(np.argmax(seen >= 0))),
-            hint="Fit the earlier periods only.",
+            hint="Fit the rows of earlier periods only; a fit of `train_test_split` knows all periods.",
         )
     labels = Labels(time, later_periods(time, old.names, rows[time].unique()))
     return rows, labels, labels.encode(rows[time])

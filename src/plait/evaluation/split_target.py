@@ -127,6 +127,13 @@ def read_split_target(
         raise ParameterError(
             f"`model` must be a plait.Model or its equations, got {type(model).__name__}.",
         )
+    if relation is not None and not isinstance(relation, str):
+        raise ParameterError.must_be(
+            "relation",
+            "the name of a relation",
+            type(relation),
+            hint="Give the data first: `train_test_split(data, model=…)`.",
+        )
     given = _given(data, model)
     name = _chosen(given, relation, model)
     relations = {key: as_relation(key, value) for key, value in (given or {name: data}).items()}

@@ -638,7 +638,8 @@ def _end(step: Mapping[str, str], axis: str) -> str:
 def _check_axis(token: Token, visible: Mapping[str, bool]) -> None:
     """A declared name is a visible index."""
     if token.text not in visible:
-        hint = f"{suggestion(token.text, visible, quote=False)}A declaration contains two indices of relations."
+        near = suggestion(token.text, [*visible, ORDERED], quote=False)
+        hint = f"{near}A declaration contains two indices of relations, or an index and the word `{ORDERED}`."
         raise mistake(f"{token.text} is not an index of any equation.", token.span, hint)
     if not visible[token.text]:
         hint = "Only indices of relations have entities. Remove the declaration."

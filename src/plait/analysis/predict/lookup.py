@@ -16,6 +16,7 @@ from plait.storage.fitted import Fitted
 
 # Names among which a misspelt one is looked for.
 MOST_COMPARED = 10_000
+PERIODS = "Use `predict` and `top` for periods of the fit, `forecast` for the next ones."
 
 
 def rows_of(
@@ -36,7 +37,11 @@ def rows_of(
     require_indices(frame.columns, relation, indices, what)
     if not indices:
         return frame, np.zeros((len(frame) if frame.columns else max(len(frame), 1), 0), np.int64)
-    columns = [_encoded(fit.entities[i], frame.get_column(i), what.at(i), unknown) for i in indices]
+    ordered = fit.model.ordered
+    columns = [
+        _encoded(fit.entities[i], frame.get_column(i), what.at(i), unknown, ordered=fit.model.axis(i) in ordered)
+        for i in indices
+    ]
     rows = np.stack(columns, axis=1)
     _refuse_self_links(fit, relation, rows, what)
     return frame, rows
@@ -120,8 +125,12 @@ def require_indices(columns: Sequence[Any], relation: str, indices: Sequence[str
             )
 
 
-def _encoded(labels: Labels, column: Any, where: TableLocation, unknown: str, *, alone: bool = False) -> Rows:
-    """Row numbers of a column's names; −1 for unknown ones where allowed. `alone`: the column is a single name."""
+def _encoded(
+    labels: Labels, column: Any, where: TableLocation, unknown: str, *, alone: bool = False, ordered: bool = False
+) -> Rows:  # fmt: skip
+    """Row numbers of a column's names; −1 for unknown ones where allowed. `alone`: the column is a single name.
+    `ordered`: names are periods.
+    """
     rows = labels.encode(column, where=where, unknown="mark")
     if unknown == "error" and (rows < 0).any():
         first = int(np.argmax(rows < 0))
@@ -131,7 +140,7 @@ def _encoded(labels: Labels, column: Any, where: TableLocation, unknown: str, *,
         prior = (
             ', or predict unknown names from the prior with `handle_unknown="prior"`' if where.table == "cells" else ""
         )
-        hint = "Choose one of them." if alone else f"Remove the row{prior}."
+        hint = PERIODS if ordered else "Choose one of them." if alone else f"Remove the row{prior}."
         raise DataError(
             f"{quoted(name)} is not an entity of axis {labels.axis}, which has {listed(labels.names)}.",
             location=place,

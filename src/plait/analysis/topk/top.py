@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plait._typing import Array, Rows
+from plait.analysis.predict.lookup import PERIODS
 from plait.analysis.predict.prediction import columns
 from plait.analysis.predict.prediction import score as score_of
 from plait.analysis.titled_tables import add_titles
@@ -287,9 +288,10 @@ def _given_rows(fit: Fitted, index: str, names: Any) -> Rows:
     if (rows < 0).any():
         name = column[int(np.argmax(rows < 0))]
         near = suggestion(name, labels.names.head(10_000).to_list()) if isinstance(name, str) else ""
+        hint = f"{near}Choose one of them, remove {index!r} from `given`, or pass its links as `new_entities`."
         raise DataError(
             f"{quoted(name)} is not an entity of axis {labels.axis}, which has {listed(labels.names)}.",
             location=TableLocation("given", index, noun="index"),
-            hint=f"{near}Choose one of them, remove {index!r} from `given`, or pass its links as `new_entities`.",
+            hint=PERIODS if labels.axis in fit.model.ordered else hint,
         )
     return np.unique(rows)
