@@ -302,6 +302,12 @@ def test_a_fit_that_has_not_converged_says_what_is_left():
     assert _words_left(history, 1e-3) == ""  # the next sweep converges
 
 
+def test_a_fit_that_stops_before_priors_adapt_estimates_nothing():
+    fit = plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": np.eye(6)}, rank=2, seed=0, max_iter=21)
+    assert str(fit.stop).startswith("stopped after 21 sweeps, before priors adapt: the relative change")
+    assert "more sweeps" not in str(fit.stop)  # the decay of changes before sweep 30 says nothing about those after it
+
+
 @pytest.mark.parametrize(
     ("sentence", "reason"),
     [

@@ -1,6 +1,7 @@
 """Help: every command says what it does and shows an example; nothing is promised that is not there."""
 
 import re
+import runpy
 import subprocess
 import sys
 from importlib import import_module
@@ -51,6 +52,13 @@ def test_every_command_has_json_and_examples_with_its_options(command):
 
 def test_the_version_is_that_of_the_package():
     assert helped("--version") == f"plait {__version__}\n"
+
+
+def test_the_command_line_is_a_module_too(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["__main__.py", "--version"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("plait", run_name="__main__")
+    assert (end.value.code, capsys.readouterr().out) == (0, f"plait {__version__}\n")
 
 
 def test_shells_complete_commands(monkeypatch):

@@ -93,10 +93,9 @@ def time_index(fit: Fitted, equation: Equation, fixed: Collection[str]) -> str:
     relation = equation.relation
     ordered = [index for index in equation.indices if fit.model.axis(index) in fit.model.ordered]
     if not ordered:
-        example = f", such as `{equation.indices[-1]}: ordered`" if equation.indices else ""
         raise ParameterError(
             f"{relation} has no index of an ordered axis, so it has no later periods.",
-            hint=f"Declare the index of time in the model{example}, and fit again.",
+            hint="Declare the index of time in the model, such as `month: ordered`, and fit again.",
         )
     if len(ordered) > 1:
         raise ParameterError(

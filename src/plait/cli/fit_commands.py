@@ -29,7 +29,7 @@ from plait.report.data_summary import relations_table
 from plait.report.run_summary import description, ending, found_words, members, rank_words, reached
 from plait.result import Fit, load
 from plait.storage.load import stop_of, sweeps_done
-from plait.storage.run_folder import holds_run, manifest, refuse_older
+from plait.storage.run_folder import holds_run, manifest, refuse_older, saved_files
 
 DaskAddress = Annotated[
     str | None, typer.Option("--dask", metavar="ADDRESS", help="Compute on a Dask cluster; address of its scheduler.")
@@ -192,8 +192,10 @@ def ranks(given: Sequence[str]) -> int | str | dict[str, int] | None:
 
 
 def refuse_other_run(run: Path, force: bool) -> None:
-    """Refuse to replace a run without --force."""
-    if not force and holds_run(run):
+    """Refuse to replace a run without --force, or other files at all."""
+    if force or not holds_run(run):
+        saved_files(run)
+    else:
         raise StorageError(
             f"this {'file' if run.is_file() else 'folder'} already contains a run.",
             location=FileLocation(run),

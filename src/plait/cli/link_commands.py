@@ -52,7 +52,8 @@ def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any
     for pair in pairs:
         index, equals, name = pair.partition("=")
         if not equals:
-            example = shlex.quote(f"{indices[0]}={pair}") if indices else "index=name"
+            words = f"{pair}=NAME" if pair in indices else f"{indices[0]}={pair}" if indices else "index=name"
+            example = shlex.quote(words)
             raise ParameterError(f"expected index=name, got {pair!r}.", hint=f"Example: {example}.")
         if index not in indices:
             raise ParameterError(

@@ -202,7 +202,7 @@ def _refused(error: BaseException) -> bool:
 
 
 def _usage(error: Any) -> tuple[str, str | None]:
-    message = _wrong_value(error) or str(error.format_message()).strip()
+    message = _wrong_value(error) or _unknown_option(error) or str(error.format_message()).strip()
     message = message[:1].lower() + message[1:]
     context = getattr(error, "ctx", None)
     help_line = f"Try '{context.command_path} --help'." if context is not None else None
@@ -215,13 +215,23 @@ def _wrong_value(error: Any) -> str | None:
     if getattr(error, "param", None) is None or not callable(faults):
         return None
     fault = faults()[0]
+    given = fault["input"]
     limits = [
         f"at {word} {fault['ctx'][key]:g}"
         for key, word in (("ge", "least"), ("le", "most"))
         if key in fault.get("ctx", {})
     ]
-    expected = limits[0] if limits else "an integer" if fault["type"].startswith("int") else "a number"
-    return f"`{error.param.name}` must be {expected}, got {fault['input']!r}."
+    kind = "an integer" if fault["type"].startswith("int") else "a number"
+    return f"`{error.param.name}` must be {f'{limits[0]}, got {given}' if limits else f'{kind}, got {given!r}'}."
+
+
+def _unknown_option(error: Any) -> str | None:
+    """An option that the command does not have, with the closest one."""
+    name = getattr(error, "option_name", None)
+    if name is None or not hasattr(error, "possibilities"):
+        return None
+    known = [one for parameter in error.ctx.command.get_params(error.ctx) for one in parameter.opts]
+    return f"there is no option {name}. {suggestion(name, known, quote=False)}".rstrip()
 
 
 def _name(error: OSError) -> str:

@@ -85,8 +85,11 @@ def _no_file(given: str, path: Path) -> DataError:
 
 
 def _similar(path: Path, names: list[str]) -> str:
-    """The file that was probably meant, by stem."""
-    names = sorted(names, key=lambda name: Path(name).suffix == path.suffix)  # the last of equal stems wins
+    """The file that was probably meant, by stem; of equal stems the one with the same ending."""
+    read = {path.suffix, *DATABASES, *(ending for one in FORMATS for ending in one.extensions), ".gz"}
+    names = sorted(
+        (name for name in names if Path(name).suffix in read), key=lambda name: Path(name).suffix == path.suffix
+    )
     stems = {Path(name).stem.casefold(): name for name in names}
     close = get_close_matches(path.stem.casefold(), stems, n=1, cutoff=MIN_SIMILARITY)
     return f"Did you mean {stems[close[0]]!r}?" if close else ""

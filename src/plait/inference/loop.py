@@ -113,17 +113,19 @@ def _check_convergence(state: LoopState, settings: Settings) -> Stop | None:
     if sweep >= settings.max_iter:
         if settings.max_iter == 0:
             return Stop(Reason.NO_SWEEPS, "no sweeps: `max_iter` is 0, so the factors are those of the initialisation.")
+        soon = ", before priors adapt" if sweep < first and not settings.accelerate else ""
+        left = _words_left([record for record in state.history if record.sweep > first], settings.tol)
         sentence = (
-            f"stopped after {plural(sweep, 'sweep')}: the relative change of the objective is {change:.1e} "
-            f"(`tol` is {settings.tol:g}){_words_left(state.history, settings.tol)}."
+            f"stopped after {plural(sweep, 'sweep')}{soon}: the relative change of the objective is {change:.1e} "
+            f"(`tol` is {settings.tol:g}){left}."
         )
         return Stop(Reason.MAX_ITER, sentence, "Increase `max_iter` to continue.")
     return None
 
 
 def _words_left(history: Sequence[Record], tol: float) -> str:
-    """How many sweeps are left until convergence, and what they gain, if changes go on to decay as in the last ones."""
-    changes = np.abs([record.change for record in history[-2 * RATE_SWEEPS :] if record.sweep > 0])
+    """How many sweeps are left until convergence, and what they gain, if changes continue to decay as in `history`."""
+    changes = np.abs([record.change for record in history[-2 * RATE_SWEEPS :]])
     if len(changes) < 2 * RATE_SWEEPS or not changes.all() or tol <= 0:
         return ""
     before, now = (np.log(half).mean() for half in np.split(changes, 2))

@@ -118,7 +118,7 @@ def reached(fit: "Fit") -> str:
     """The objective, and what it took: the seconds of the sweeps and of the search for ranks and weights."""
     last, searched = fit.history[-1], fit.settings.get("search_seconds")
     place = "in the warm-up" if last.warm_up else f"after {last.sweep} sweep{'' if last.sweep == 1 else 's'}"
-    words = "" if searched is None else f", {searched:.1f} s of them to choose settings"
+    words = "" if not searched or searched < 0.05 else f", {searched:.1f} s of them to choose settings"
     return f"{significant(fit.objective)} {place}, {_seconds(fit):.1f} s{words}"
 
 
@@ -132,7 +132,8 @@ def members(fit: "Fit") -> dict[str, str]:
     if len(fit.members) == 1:
         return {}
     bounds = ", ".join(significant(member.objective) for member in fit.members)
-    return {"members": f"{len(fit.members)}, with objectives {bounds}; below is the best one"}
+    shown = "first" if fit.settings.get("bootstrap") else "best"
+    return {"members": f"{len(fit.members)}, with objectives {bounds}; below is the {shown} one"}
 
 
 def calibrations(fit: "Fit") -> dict[str, str]:

@@ -11,7 +11,7 @@ from plait.errors import CheckpointWarning, FileLocation, ParameterError, Storag
 from plait.inference.state import Stop
 from plait.machine import path_fault
 from plait.storage.fitted import Member, Origin
-from plait.storage.run_folder import holds_run, manifest
+from plait.storage.run_folder import holds_run, manifest, saved_files
 from plait.storage.save import save
 
 
@@ -96,6 +96,7 @@ class Saver:
                     f"`checkpoint=plait.Checkpoint({folder!r}, overwrite=True)`."
                 ),
             )
+        saved_files(Path(checkpoint.folder))  # refuse other files before the fit
         # A run resumed in Python keeps what the command line stored with it.
         self.extra = checkpoint.extra or (manifest(checkpoint.folder)["extra"] if own else {})
         self._last: tuple[int, float] | None = None  # sweeps and time of the last save

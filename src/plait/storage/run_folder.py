@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plait.errors import FileLocation, StorageError
+from plait.errors import FileLocation, StorageError, suggestion
 from plait.machine import folder_lock, path_fault, replacing
 from plait.manifests import check, damaged, dumps, inside, is_read_fault, loads, read_bytes
 from plait.storage.manifest_schema import schema_of, upgrade
@@ -94,7 +94,7 @@ def publish(path: str | os.PathLike[str], header: Mapping[str, Any], files: list
     """Replace the content of a `locked` folder, or of one file, by these files and a manifest with the header."""
     place = Path(path)
     with _naming_refusals(place):
-        old = _earlier(place)
+        old = saved_files(place)
         if in_one_file(place):
             _write_file(place, header, files)
         else:
@@ -161,8 +161,8 @@ def _refusal(error: BaseException) -> OSError | None:
     return OSError(int(number[1]), os.strerror(int(number[1]))) if number else None
 
 
-def _earlier(place: Path) -> dict[str, Any]:
-    """File entries of the run in the folder; refuses a folder with anything else."""
+def saved_files(place: Path) -> dict[str, Any]:
+    """File entries of the run that is there, if any; refuses a path with anything else."""
     _check_path(place)
     if not place.exists():
         return {}
@@ -257,15 +257,24 @@ def holds_run(path: str | os.PathLike[str]) -> bool:
         return True
 
 
+def _runs_in(folder: Path) -> list[str]:
+    """Names of the runs in a folder."""
+    try:
+        return [one.name for one in folder.iterdir() if one.suffix == ENDING or (one / MANIFEST).exists()]
+    except OSError:
+        return []
+
+
 def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Manifest of a run; `extra` was saved with the fit."""
     place = Path(path)
     path = place / MANIFEST
     if not holds_run(place):
-        what = (
-            "the folder does not exist" if not place.exists() else f"this is not a run of Plait: {MANIFEST} is missing"
-        )
-        raise StorageError(f"{what}.", location=FileLocation(place), hint=NOT_OURS)
+        if place.exists():
+            what, near = f"this is not a run of Plait: {MANIFEST} is missing.", ""
+        else:
+            what, near = "the folder does not exist.", suggestion(place.name, _runs_in(place.parent))
+        raise StorageError(what, location=FileLocation(place), hint=f"{near}{NOT_OURS}")
     try:
         content = unpack(place, MANIFEST) if place.is_file() else read_bytes(path, AGAIN)
     except DamagedError as error:

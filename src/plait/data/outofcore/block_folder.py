@@ -27,7 +27,7 @@ from plait.manifests import FILE, check, dumps, inside, loads, natural, read_byt
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "plait-blocks", 3  # 2: the manifest has a checksum; 3: today's public names
 OURS = re.compile(r"[0-9a-f]{8}-.+\.(safetensors|parquet|json)|[0-9a-f]{8}-spill")
-NOT_OURS = "Choose a folder of blocks, or a new folder."
+NOT_OURS = "Choose a folder that `plait pack` has written, or a new one to pack into."
 AGAIN = "Restore the folder from a copy, or delete it and pack again."
 TOKEN = re.compile(r"[0-9a-f]{8}")
 
