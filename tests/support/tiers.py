@@ -6,8 +6,9 @@ thorough  `make test-all`: `@pytest.mark.thorough`, the cases of a cross that `@
 nightly   `make test-nightly`: `@pytest.mark.nightly`.
 
 A test of the first tier takes under a second of processor time. One that takes longer runs a second time, without
-compiling and importing, and fails if it still does. `@pytest.mark.budget(5)` allows it 5 seconds. Seconds are those of
-a quiet machine: the budget grows with the time of a fixed loop, on a slower machine or one that shares its cores.
+compiling and importing. If it still does, the summary lists it, and at twice its budget it fails: processor time on a
+busy machine varies by half. `@pytest.mark.budget(5)` allows it 5 seconds. Seconds are those of a quiet machine: the
+budget grows with the time of a fixed loop, on a slower machine or one that shares its cores.
 """
 
 import os
@@ -20,7 +21,8 @@ from hypothesis import settings
 TIERS = ("quick", "thorough", "nightly")
 BUDGET_SECONDS = 1.0
 LOOP_SECONDS = 0.006  # the fixed loop on the quiet two-core machine for which budgets are written
-NOISE = 1.25  # processor time of one test varies by a quarter from run to run
+FAILING_EXCESS = 2.0  # times the budget: processor time of one test varies by half on a busy machine
+OVER_BUDGET = "over budget"  # property of a report
 SECONDS = pytest.StashKey[float]()
 
 
@@ -116,13 +118,26 @@ def pytest_runtest_protocol(item, nextitem):
     if item.stash.get(SECONDS, 0.0) > budget and all(report.passed for report in reports):
         item._initrequest()
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        if item.stash[SECONDS] > NOISE * budget * slowdown() and reports[1].passed:
-            reports[1].outcome = "failed"
-            reports[1].longrepr = (
+        excess = item.stash[SECONDS] / (budget * slowdown())
+        if excess > 1.0 and reports[1].passed:
+            message = (
                 f"{item.nodeid} took {item.stash[SECONDS]:.1f} s of processor time twice, over {budget:g} s: "
                 "make it smaller, or mark it thorough (tests/support/tiers.py)"
             )
+            reports[1].user_properties.append((OVER_BUDGET, message))
+            if excess > FAILING_EXCESS:
+                reports[1].outcome = "failed"
+                reports[1].longrepr = message
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def pytest_terminal_summary(terminalreporter):
+    reports = terminalreporter.getreports("passed")
+    messages = [text for report in reports for name, text in report.user_properties if name == OVER_BUDGET]
+    if messages:
+        terminalreporter.section("over their budget")
+        for message in messages:
+            terminalreporter.line(message)
