@@ -94,9 +94,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Cards:
-    """Sections of one kind, side by side where possible."""
+    """Sections of one kind, side by side where possible. `wide`: at most two in a row, for tables of many columns."""
 
     sections: Sequence[Section]
+    wide: bool = False
 
 
 @dataclass(frozen=True)

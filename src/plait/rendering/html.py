@@ -124,8 +124,9 @@ def _block(block: Block, look: Look) -> str:
             return f"<details><summary>{look.words(summary)}</summary>{write_blocks(inner, look)}</details>"
         case Section():
             return _section(block, look)
-        case Cards(sections):
-            return f"<div{look.of('cards')}>{''.join(_card(section, look) for section in sections)}</div>"
+        case Cards(sections, wide):
+            kind = "cards pairs" if wide and not look.inline else "cards"
+            return f"<div{look.of(kind)}>{''.join(_card(section, look) for section in sections)}</div>"
 
 
 def _heading(text: str, look: Look, address: str = "") -> str:
@@ -176,21 +177,29 @@ def _table(table: Table, look: Look) -> str:
     shown = [[_marked(value, text, look) for value, text in zip(cells, align(cells))] for cells in columns]
     side = [look.of("left" if n < table.left else "right") for n in range(len(columns))]
     head = "".join(f'<th scope="col"{side[n]}>{escape(name)}</th>' for n, name in enumerate(table.columns))
-    body = "".join(_row(cells, side, look) for cells in zip(*shown))
+    bars = sum(any(isinstance(value, IntervalBar) for value in cells) for cells in columns)
+    heads = table.columns if len(columns) > MAX_NARROW_COLUMNS or bars > 1 else ()
+    body = "".join(_row(cells, side, look, heads) for cells in zip(*shown))
     title = f"<caption{look.of('title')}>{look.words(table.title)}</caption>" if table.title and not look.inline else ""
     above = _heading(table.title, look) if table.title and look.inline else ""
     below = [table.note] if table.note else []
     if table.more:
         below.append(f"… and {table.more:,} more rows")
     notes = "".join(f"<p{look.of('note')}>{escape(text)}</p>" for text in below)
-    grid = f"<table{look.of('table')}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    kind = "table" if look.inline or not heads else "table many"
+    grid = f"<table{look.of(kind)}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"{above}{grid if look.inline else _scrolled(grid, table, look)}{notes}"
 
 
-def _row(cells: Sequence[str], side: Sequence[str], look: Look) -> str:
+MAX_NARROW_COLUMNS = 4  # that fit on a phone; the rows of wider tables are lists of named values there
+
+
+def _row(cells: Sequence[str], side: Sequence[str], look: Look, heads: Sequence[str]) -> str:
     # Names may be right-to-left.
-    ways = ["" if look.inline or cell.isascii() else ' dir="auto"' for cell in cells]
-    return f"<tr>{''.join(f'<td{side[n]}{ways[n]}>{cell}</td>' for n, cell in enumerate(cells))}</tr>"
+    more = ["" if look.inline or cell.isascii() else ' dir="auto"' for cell in cells]
+    if heads and not look.inline:
+        more = [f'{one} data-head="{escape(head)}"' if head else one for one, head in zip(more, heads)]
+    return f"<tr>{''.join(f'<td{side[n]}{more[n]}>{cell}</td>' for n, cell in enumerate(cells))}</tr>"
 
 
 def _scrolled(grid: str, table: Table, look: Look) -> str:

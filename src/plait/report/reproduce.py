@@ -9,7 +9,7 @@ from typing import Any
 from plait.fitting import validation
 from plait.fitting.options import AUTO, DECLARED
 from plait.inference.loop import WARM_UP
-from plait.rendering.document import Block, Code, Facts, Note
+from plait.rendering.document import Block, Code, Details, Facts, Note
 from plait.report.report_data import ReportData
 from plait.storage.fitted import Fitted
 
@@ -129,9 +129,10 @@ def again(subject: ReportData) -> Sequence[Block]:
     blocks: list[Block] = [Code(fitting(subject))]
     if subject.config is not None:
         text = str(subject.config["text"]).strip()
-        blocks += [Note(f"The config, {os.path.basename(subject.config['path'])}:"), Code(text[:MAX_CONFIG_CHARACTERS])]
+        config: list[Block] = [Code(text[:MAX_CONFIG_CHARACTERS])]
         if len(text) > MAX_CONFIG_CHARACTERS:
-            blocks.append(Note("The end of the config is not shown."))
+            config.append(Note("The end of the config is not shown."))
+        blocks.append(Details(f"The config, {os.path.basename(subject.config['path'])}", config))
     else:
         blocks.append(Note(UNKEPT))
     blocks.append(Facts.of({"seed": str(subject.fit.seed), "fingerprint of the data": subject.fit.fingerprint}))

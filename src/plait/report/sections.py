@@ -148,7 +148,7 @@ def lead(subject: ReportData) -> str:
     data = f"Fitted to {_listed(parts)}."
     metrics = subject.metrics
     if metrics is None:
-        return f"{data} No test was given, so the quality of the predictions is not known."
+        return f"{data} How good the predictions are is not known: no test was given (`test`)."
     for name, word in QUALITY.items():
         if name in metrics:
             other = metrics.baseline.figures.get(name) if metrics.baseline is not None else None
@@ -330,12 +330,13 @@ MAX_EXPLAINED, MIN_EXPLAINED = 150, 5  # links with reasons: in all, and of each
 
 
 def predicted_links(subject: ReportData) -> Sequence[Block]:
-    """One section per relation."""
+    """One card per relation."""
     most = explained(subject)
     relations = subject.fit.model.relations
-    return [
+    sections = [
         Section(name, list(_links_of_relation(subject, name, most)), f"links-{n}") for n, name in enumerate(relations)
     ]
+    return [Cards(sections, wide=True)]
 
 
 def explained(subject: ReportData) -> int:
@@ -494,7 +495,8 @@ def lift_words(lift: float | None) -> str:
 def _pair_card(fit: Fitted, pair: CorePair) -> Section:
     """A combination of latent indices, with the entities of each index."""
     own = {index: [standing.row for standing in some] for index, some in pair.entities.items()}
-    lead = " · ".join(", ".join(_called(fit, index, row) for row in rows[:2]) for index, rows in own.items())
+    most = 2 if len(own) < 3 else 1  # names of an index
+    lead = " · ".join(", ".join(_called(fit, index, row) for row in rows[:most]) for index, rows in own.items())
     setting = ", ".join(f"{index} {value}" for index, value in pair.setting.items())
     tables = []
     for index, some in pair.entities.items():
@@ -596,10 +598,7 @@ def _links(fit: Fitted, axis: str) -> dict[str, Rows]:
 
 MAX_SURPRISES = 5  # of each kind and relation
 
-KINDS = {
-    "link": "Known links with the smallest predicted probability",
-    "zero": "Observed zeros with the largest predicted probability",
-}
+KINDS = {"link": "Known links that look wrong", "zero": "Zeros that look like links"}
 NO_SURPRISES = {
     "link": "There are no known links.",
     "zero": "The run has no zeros: only links are observed, or an earlier version of Plait saved the run.",
@@ -607,31 +606,30 @@ NO_SURPRISES = {
 
 
 def surprises(subject: ReportData) -> Sequence[Block]:
-    """One section per relation."""
+    """One card per relation."""
     words = (
-        "Observed links and zeros with a low predicted probability: possible errors in the data, or limits "
-        "of the model. surprise: −log of the probability of the observation, in nats."
+        "Known links with the smallest predicted probability, and observed zeros with the largest: possible errors in "
+        "the data, or limits of the model."
     )
     relations = subject.fit.model.relations
     sections = [
         Section(name, list(_surprises_of_relation(subject, name)), f"surprises-{n}") for n, name in enumerate(relations)
     ]
-    return [Note(words, quiet=False), *sections]
+    return [Note(words, quiet=False), Cards(sections)]
 
 
 def _surprises_of_relation(subject: ReportData, relation: str) -> Iterator[Block]:
     import polars as pl
 
     indices = subject.fit.model.equation(relation).indices
+    counted = not subject.fit.likelihood[relation].binary
     whole = surprising(subject.fit, relation, MAX_SURPRISES)
-    found = []
     for kind, words in KINDS.items():
+        own = counted and kind == "link"  # other values say nothing
         rows = [
-            (*(called(row, index) for index in indices), IntervalBar(row["probability"]), row["value"], row["surprise"])
+            (*(called(row, i) for i in indices), IntervalBar(row["probability"]), *([row["value"]] if own else []))
             for row in whole.filter(pl.col("kind") == kind).to_dicts()
         ]
-        columns = (*indices, "probability", "value", "surprise")
-        found.append(
-            Section(words, [Table(columns, rows, left=len(indices) + 1) if rows else Note(NO_SURPRISES[kind])])
-        )
-    yield Cards(found)
+        columns = (*indices, "probability", *(["value"] if own else []))
+        blocks = [Table(columns, rows, left=len(indices) + 1) if rows else Note(NO_SURPRISES[kind])]
+        yield Section(words, blocks) if kind == "link" else Details(words, blocks)
