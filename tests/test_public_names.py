@@ -131,6 +131,8 @@ def test_an_option_of_relations_of_before_is_answered_with_its_new_name(old, new
         (plait.train_test_split, "twins", "leakage"),
         (plait.evaluate, "rank", "target"),
         (plait.evaluate, "nonlinks", "negatives"),
+        (plait.Fit.predict, "unknown", "handle_unknown"),
+        (plait.Fit.predict, "new", "new_entities"),
         (plait.Fit.top, "each", "per"),
         (plait.Fit.top, "known", "include_known"),
     ],

@@ -33,6 +33,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 
@@ -468,10 +469,16 @@ def relocating(locate: Locate) -> Iterator[None]:
         raise
 
 
-def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str:
-    """``Did you mean …? `` where a known name is close, else nothing; for the second line of a message."""
+def suggestion(
+    name: object, known: Iterable[object], quote: bool = True, meant: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """``Did you mean …? `` where a known name is close, else nothing; for the second line of a message.
+
+    meant: words of other libraries by known name, separated by blanks.
+    """
     folded = {str(other).casefold(): str(other) for other in known}
-    close = get_close_matches(str(name).casefold(), list(folded), n=1)
+    close = [other for other, words in meant.items() if other in folded and name in words.split()]
+    close = close or get_close_matches(str(name).casefold(), list(folded), n=1)
     if not close:
         return ""
     found = folded[close[0]]
@@ -563,6 +570,7 @@ OF_TOP = {
     "new_entities": "guests new",
     "output": "out path",
 }
+OF_PREDICT = {"handle_unknown": "on_unknown unknown", "new_entities": "guests new"}
 OF_RELATION = {
     "likelihood": "beta_loss distribution family likelihoods loss objective",
     "unseen": "universe",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 from plait._typing import Array
 from plait.data.bound import Data
 from plait.data.sources.tables import POLARS, as_kind, kind_of
-from plait.errors import OF_TOP, ParameterError, refusing_unknown, suggestion, warn_of
+from plait.errors import OF_PREDICT, OF_TOP, ParameterError, refusing_unknown, suggestion, warn_of
 from plait.rendering.formatting import likelihood_words, objective_word
 from plait.storage.fitted import Fitted, Member
 
@@ -117,6 +117,7 @@ class Fit(Fitted):
         new_entities: Mapping[str, Any] | None = None,
     ) -> Table: ...
 
+    @refusing_unknown("predict", OF_PREDICT)
     def predict(
         self,
         relation: str,

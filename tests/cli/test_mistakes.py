@@ -86,6 +86,8 @@ COMMANDS = {
     "fit model.toml -o new --rank many": "`rank` must be an integer|got 'many'.|--rank 10|--rank r=10|--rank auto",
     "fit model.toml -o visits.csv": "visits.csv: expected a folder or a .plait file, got another file.",
     "fit model.toml -o new --rnk 2": "there is no option --rnk. Did you mean --rank?",
+    "fit model.toml -o new --sweeps 3": "there is no option --sweeps. Did you mean --max-iter?",
+    "top run visits --topk 3": "there is no option --topk. Did you mean -k?",
     "fit model.toml -o new --max-iter -1": "`max_iter` must be at least 0, got -1.",
     "info rnu": "rnu: the folder does not exist.|Did you mean 'run'?",
     "top run visits --given user": "expected index=name, got 'user'.|Example: user=NAME.",

@@ -26,7 +26,17 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from plait.errors import FitError, PlaitError, PlaitWarning, suggestion
+from plait.errors import (
+    OF_EVALUATE,
+    OF_FIT,
+    OF_PREDICT,
+    OF_SPLIT,
+    OF_TOP,
+    FitError,
+    PlaitError,
+    PlaitWarning,
+    suggestion,
+)
 from plait.version import __version__
 
 if TYPE_CHECKING:
@@ -231,7 +241,15 @@ def _unknown_option(error: Any) -> str | None:
     if name is None or not hasattr(error, "possibilities"):
         return None
     known = [one for parameter in error.ctx.command.get_params(error.ctx) for one in parameter.opts]
-    return f"there is no option {name}. {suggestion(name, known, quote=False)}".rstrip()
+    meant: dict[str, str] = {}
+    for words_by_option in (OF_FIT, OF_SPLIT, OF_EVALUATE, OF_TOP, OF_PREDICT):
+        for option, words in words_by_option.items():
+            meant[_flag(option)] = " ".join([meant.get(_flag(option), ""), *map(_flag, words.split())])
+    return f"there is no option {name}. {suggestion(name, known, quote=False, meant=meant)}".rstrip()
+
+
+def _flag(word: str) -> str:
+    return f"{'--' if len(word) > 1 else '-'}{word.replace('_', '-')}"
 
 
 def _name(error: OSError) -> str:

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plait.errors import FileLocation, ParameterError, suggestion
+from plait.errors import OF_FIT, OF_RELATION, FileLocation, ParameterError, suggestion
 from plait.fitting.options import BY_NAME, DECLARED, Option
 
 Table = dict[str, Any]
@@ -206,7 +206,7 @@ def _check(path: str, where: str, table: Table, known: Mapping[str, Check]) -> N
             raise ParameterError(
                 f"{what}.",
                 location=FileLocation(path),
-                hint=f"{suggestion(key, known)}The keys are {', '.join(known)}.",
+                hint=f"{_near(key, known)}The keys are {', '.join(known)}.",
             )
         is_kind, words = known[key]
         if not is_kind(value):
@@ -217,6 +217,14 @@ def _check(path: str, where: str, table: Table, known: Mapping[str, Check]) -> N
                 expected=words,
                 actual=value,
             )
+
+
+def _near(key: str, known: Mapping[str, Check]) -> str:
+    """Where a key of another table belongs, or the closest of this one."""
+    for place, keys in (("above all tables", TOP), ("under [fit]", FIT), ("under [relations.NAME]", RELATION)):
+        if key in keys:
+            return f"Write it {place}. "
+    return suggestion(key, known, meant=OF_FIT | OF_RELATION)
 
 
 def _shown(value: Any) -> str:
