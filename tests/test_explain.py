@@ -353,7 +353,7 @@ def test_a_refit_without_a_link_loses_about_its_responsibility(likelihood):
 @pytest.mark.parametrize("right", ["A[i,r] B[j,r] + a[i] b[j]", "A[i,r] B[j,r] + w[] N[i,j]",
                                    "A[i,p] G[p,q] A[j,q] + w[] N[i,j]"])  # fmt: skip
 def test_a_refit_of_a_sum_without_a_link_loses_about_its_responsibility(right, likelihood):
-    """Half of the ratios lie within 0.7 and 1.4, about 1; those of links beside evidence scatter most."""
+    """Half of the ratios lie within 0.7 and 1.4, about 1; those of links next to evidence scatter most."""
     text, ratios = f"X[i,j] = {right}; j: i", []
     for seed in range(4, 8):
         X = planted(likelihood, seed, (30, 30)) * (1 - np.eye(30))

@@ -455,7 +455,7 @@ def test_underflowing_entries_are_listed_and_left_out_of_gradients():
     assert hit.sum() == len(stats.rare_entries) > 0
     assert set(map(tuple, stats.rare_cells.tolist())) == set(map(tuple, case.cells[hit][:, ::-1].tolist()))
     assert sorted(stats.rare_entries) == sorted(case.entries[hit])
-    assert sorted(stats.rare_beside[:, 0]) == sorted(case.beside[0][hit])
+    assert sorted(stats.rare_side_values[:, 0]) == sorted(case.side_values[0][hit])
     assert not stats.gradients[1][2].any()
 
 

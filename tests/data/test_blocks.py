@@ -102,8 +102,8 @@ def test_other_entries_keep_the_cells_of_a_tree(table):
     other = tree.with_entries(entries**2, -entries)
     fresh = grow(indices, sizes, cells, entries**2, order)
     np.testing.assert_array_equal(other.entries, fresh.entries)
-    np.testing.assert_array_equal(other.beside[0], -np.sqrt(fresh.entries))
-    assert tree.beside == ()
+    np.testing.assert_array_equal(other.side_values[0], -np.sqrt(fresh.entries))
+    assert tree.side_values == ()
     assert all(a is b for a, b in zip(other.rows, tree.rows))
 
 

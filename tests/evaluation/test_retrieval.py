@@ -16,7 +16,7 @@ from tests.support.evaluating import KNOWN, TEST, S, check_refused, fit_rates
 
 
 def counts(score, relevant, query):
-    """How many candidates of its query that are not relevant stand above and beside each relevant one."""
+    """How many candidates of its query that are not relevant stand above and level with each relevant one."""
     items = np.flatnonzero(relevant)
     others = [(query == query[i]) & ~relevant for i in items]
     above = np.array([np.sum(score[own] > score[i]) for own, i in zip(others, items)])

@@ -30,7 +30,7 @@ def postgres() -> Iterator[Server]:
 
 @pytest.fixture
 def shared() -> Path:
-    """The folder of real data beside the repository."""
+    """The folder of real data next to the repository."""
     if not SHARED.is_dir():
         pytest.skip("the shared data are not here: no ../shared/data")
     return SHARED

@@ -207,7 +207,7 @@ def test_weights_of_cells(tmp_path):
     assert (found.links, found.observed_cells) == (len(bound.links), bound.observed_cells)
     np.testing.assert_allclose(found.sums, bound.likelihood.sums(bound.values, bound.cell_weights))
     cells = np.concatenate([tree.cells(np.arange(len(tree))) for tree in found.blocks])
-    own = np.concatenate([tree.beside[0] for tree in found.blocks])
+    own = np.concatenate([tree.side_values[0] for tree in found.blocks])
     values = np.concatenate([tree.entries for tree in found.blocks])
     turned = cells[:, [found.order.index(index) for index in found.indices]][(own > 0) & (values > 0)]
     some = turned[np.lexsort(turned.T[::-1])]

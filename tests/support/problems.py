@@ -1,4 +1,4 @@
-"""Small problems: data for Plait beside the oracle's problem of the same data, and a fit's state as the oracle's."""
+"""Small problems: data for Plait, and the oracle's problem of the same data, and a fit's state as the oracle's."""
 
 import zlib
 from dataclasses import dataclass, field, replace

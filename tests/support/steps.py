@@ -104,9 +104,9 @@ class Equation:
         flat = np.sort(rng.choice(total, size=min(count, total), replace=False))
         return np.stack(np.unravel_index(flat, shape), axis=1).astype(dtype)
 
-    def tree(self, cells, entries, order, beside=()) -> CSFTensor:
+    def tree(self, cells, entries, order, side_values=()) -> CSFTensor:
         sizes = {index: self.size(index) for index in self.order}
-        return grow(self.order, sizes, cells, entries, tuple(order)).with_entries(entries, *beside)
+        return grow(self.order, sizes, cells, entries, tuple(order)).with_entries(entries, *side_values)
 
     def arrays(self, rng, scaled=True):
         """Stored operands as inference has them: rows scaled to maximum 1, or as they are; padding 0."""
@@ -132,7 +132,7 @@ class Case:
     step: Step
     cells: np.ndarray  # in the order of the relation's indices
     entries: np.ndarray
-    beside: tuple[np.ndarray, ...]  # what kernels read in place of x, then V of every exposed term
+    side_values: tuple[np.ndarray, ...]  # what kernels read in place of x, then V of every exposed term
     arrays: list[np.ndarray]
     state: dict[str, float]
 
@@ -141,17 +141,17 @@ class Case:
         cells = equation.cells(rng, count, dtype)
         arrays = equation.arrays(rng, equation.single and not (step.likelihood and step.likelihood.true_scale))
         entries = rng.gamma(2.0, 1.0, len(cells))
-        beside = tuple(np.exp(rng.normal(size=len(cells))) for _ in step.exposed)
+        side_values = tuple(np.exp(rng.normal(size=len(cells))) for _ in step.exposed)
         state = {}
         if step.valued:
             values = rng.geometric(0.2, len(cells)).astype(float)
-            beside = (step.likelihood.stored(values), *beside)
+            side_values = (step.likelihood.stored(values), *side_values)
             state = step.likelihood.start(step.likelihood.sums(values, entries))
-        return cls(equation, step, cells, entries, beside, arrays, state)
+        return cls(equation, step, cells, entries, side_values, arrays, state)
 
     def tree(self, chosen=slice(None)):
-        beside = [array[chosen] for array in self.beside]
-        return self.equation.tree(self.cells[chosen], self.entries[chosen], self.step.order, beside)
+        side_values = [array[chosen] for array in self.side_values]
+        return self.equation.tree(self.cells[chosen], self.entries[chosen], self.step.order, side_values)
 
     def sum(self, executor, blocks=None):
         """The sum over all entries, or over those of some trees, added up."""
@@ -180,7 +180,7 @@ def assert_equal_stats(case, actual, expected, rtol=1e-12):
 
 def sorted_rare(stats):
     order = np.lexsort(stats.rare_cells.T[::-1])
-    return stats.rare_cells[order], stats.rare_entries[order], stats.rare_beside[order]
+    return stats.rare_cells[order], stats.rare_entries[order], stats.rare_side_values[order]
 
 
 def assert_same_bits(one, other):
@@ -189,5 +189,5 @@ def assert_same_bits(one, other):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
     assert (one.value, one.events) == (other.value, other.events)
-    for word in ("rare_cells", "rare_entries", "rare_beside"):
+    for word in ("rare_cells", "rare_entries", "rare_side_values"):
         np.testing.assert_array_equal(getattr(one, word), getattr(other, word))

@@ -46,7 +46,7 @@ GIVEN = ("V", "N", "O")
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """A fit of one equation for X beside its given arrays."""
+    """A fit of one equation for X with its given arrays."""
 
     fit: Any
     given: dict[str, np.ndarray]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Table = TypeVar("Table")
 
 
-def beside(name: Any, title: str | None) -> str:
+def name_with_title(name: Any, title: str | None) -> str:
     """Name of an entity, followed by its title if it has one."""
     return str(name) if title is None else f'{name} "{title}"'
 

@@ -22,13 +22,13 @@ def run(
     cells: NDArray[np.integer],
     entries: Array,
     arrays: list[Array],
-    beside: Sequence[Array] = (),
+    side_values: Sequence[Array] = (),
     numbers: Mapping[int, NDArray[np.int64]] | None = None,
     state: State | None = None,
 ) -> tuple[list[Array], Array, NDArray[np.int64]]:
     """Gradients of the wanted operands (as stored), Σ of the entries' parts of F and of M·E[n], underflowing entries.
 
-    `cells` (n, n_levels) are in the step's order; `arrays` are stored operands, `beside` the stored x of the entries,
+    `cells` (n, n_levels) are in the step's order; `arrays` are stored operands, `side_values` the stored x of entries,
     where they are read, and the V of exposed terms. `numbers`: row at every entry, of operands over pairs. `state`: of
     the likelihood.
     """
@@ -38,7 +38,7 @@ def run(
     dense = [_dense(step, operand, sizes, np.asarray(z, np.float64)) for operand, z in zip(step.operands, stored)]
     labels = [[letters[index] for index in (*o.visible, *o.latent)] for o in step.operands]
     at, entries = tuple(cells.T), np.asarray(entries, np.float64)
-    exposures = beside[1:] if step.valued else beside
+    exposures = side_values[1:] if step.valued else side_values
     V = dict(zip(step.exposed, exposures))
     weights, value, rare = entries, np.zeros(2), np.zeros(0, np.int64)
     if step.likelihood is not None:
@@ -46,7 +46,7 @@ def run(
         xhat, tiny = np.sum(rates, axis=0), least_rate(arrays)
         rare = np.flatnonzero(xhat < tiny)
         fine = np.where(xhat < tiny, 1.0, xhat)
-        values = step.likelihood.restored(beside[0]) if step.valued else np.ones(len(entries))
+        values = step.likelihood.restored(side_values[0]) if step.valued else np.ones(len(entries))
         expected, terms = step.likelihood.expect(values, np.log(fine), state or {})
         weights = np.where(xhat < tiny, 0.0, entries * expected / fine)
         value = np.array([np.delete(entries * each, rare).sum() for each in (terms, expected)])

@@ -78,7 +78,7 @@ class Step:
         return self.likelihood is not None and self.likelihood.packs
 
     @property
-    def beside(self) -> int:
+    def n_side_values(self) -> int:
         """Number of arrays read next to the entries: x and exposures."""
         return self.valued + len(self.exposed)
 

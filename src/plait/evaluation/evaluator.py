@@ -223,8 +223,8 @@ def figure_table(metrics: Metrics, names: Sequence[str]) -> Table:
     head = ("metric", "this fit", "± se", *(() if other is None else ("popularity",)))
     rows = []
     for name in names:
-        beside = () if other is None else (shown(other[name]) if name in other else "–",)
-        rows.append((name, shown(metrics[name]), error(metrics.errors.get(name)), *beside))
+        other_columns = () if other is None else (shown(other[name]) if name in other else "–",)
+        rows.append((name, shown(metrics[name]), error(metrics.errors.get(name)), *other_columns))
     return Table(head, rows)
 
 

@@ -162,10 +162,12 @@ def _aligned(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _align(tree: CSFTensor) -> CSFTensor:
-    rows, starts, beside, numbers = (
-        tuple(map(_aligned, arrays)) for arrays in (tree.rows, tree.starts, tree.beside, tree.numbers)
+    rows, starts, side_values, numbers = (
+        tuple(map(_aligned, arrays)) for arrays in (tree.rows, tree.starts, tree.side_values, tree.numbers)
     )
-    return replace(tree, rows=rows, starts=starts, entries=_aligned(tree.entries), beside=beside, numbers=numbers)
+    return replace(
+        tree, rows=rows, starts=starts, entries=_aligned(tree.entries), side_values=side_values, numbers=numbers
+    )
 
 
 def _from_row(tree: CSFTensor, rows: RootRows) -> CSFTensor:
@@ -177,10 +179,10 @@ def _from_row(tree: CSFTensor, rows: RootRows) -> CSFTensor:
 
 def _to_row(total: LeafSum, rows: RootRows) -> LeafSum:
     """The sum with root rows of the whole table."""
-    cells, entries, beside = total.rare
+    cells, entries, side_values = total.rare
     cells = cells + np.array([rows.first] + [0] * (cells.shape[1] - 1))
     aside = tuple(Aside(place, row + rows.first * len(gradient), gradient) for place, row, gradient in total.aside)
-    return replace(total, rare=(cells, entries, beside), aside=aside)
+    return replace(total, rare=(cells, entries, side_values), aside=aside)
 
 
 def _written(place: int, gradient: Array, rows: RootRows | None) -> Written:

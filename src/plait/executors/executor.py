@@ -26,7 +26,7 @@ class Stats:
         One array per requested operand.
     value : float
         Contribution of the entries to the ELBO, on the scale of the rows.
-    rare_cells, rare_entries, rare_beside : numpy.ndarray
+    rare_cells, rare_entries, rare_side_values : numpy.ndarray
         Cells, entries and further numbers of entries whose rate underflows. They are in no
         other sum.
     events : float
@@ -44,7 +44,7 @@ class Stats:
     value: float
     rare_cells: NDArray[np.int64]
     rare_entries: Array
-    rare_beside: Array  # (n_rare, arrays read next to the entries)
+    rare_side_values: Array  # (n_rare, arrays read next to the entries)
     events: float = 0.0
 
     def __add__(self, other: "Stats") -> "Stats":
@@ -53,7 +53,7 @@ class Stats:
             self.value + other.value,
             np.concatenate([self.rare_cells, other.rare_cells]),
             np.concatenate([self.rare_entries, other.rare_entries]),
-            np.concatenate([self.rare_beside, other.rare_beside]),
+            np.concatenate([self.rare_side_values, other.rare_side_values]),
             self.events + other.events,
         )
 
@@ -66,13 +66,13 @@ class Stats:
 
 def none_rare(step: Step) -> tuple[NDArray[np.int64], Array, Array]:
     """Cells and entries of no entry, and the arrays next to them."""
-    return np.zeros((0, len(step.order)), np.int64), np.zeros(0), np.zeros((0, step.beside))
+    return np.zeros((0, len(step.order)), np.int64), np.zeros(0), np.zeros((0, step.n_side_values))
 
 
 def rare_of(tree: CSFTensor, rare: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array, Array]:
     """Cells and entries at positions of a tree, and the arrays next to them."""
-    beside = np.array([array[rare] for array in tree.beside]).reshape(len(tree.beside), len(rare)).T
-    return tree.cells(rare), tree.entries[rare].astype(np.float64), beside
+    side_values = np.array([array[rare] for array in tree.side_values]).reshape(len(tree.side_values), len(rare)).T
+    return tree.cells(rare), tree.entries[rare].astype(np.float64), side_values
 
 
 class Executor(Protocol):
@@ -146,10 +146,10 @@ class Reference:
         stats = Stats.zero(step, arrays)
         for tree in table.trees():
             cells = tree.cells(np.arange(len(tree)))
-            beside = tree.beside if step.beside else ()
+            side_values = tree.side_values if step.n_side_values else ()
             numbers = {p: _by_entry(step, tree, p, own) for p, own in zip(step.listed, tree.numbers)}
             gradients, value, rare = reference.run(
-                step, tree.sizes, cells, tree.entries, list(arrays), beside,
+                step, tree.sizes, cells, tree.entries, list(arrays), side_values,
                 numbers, state,
             )  # fmt: skip
             bound, events = value.tolist()

@@ -133,8 +133,8 @@ class _Run:
     ) -> None:
         step = call.step
         self.call, self.kernel = call, call.kernel
-        beside = tree.beside if step.beside else ()
-        self.inputs = [*tree.sizes, *starts, *rows, tree.entries, *beside, *tree.numbers, *arrays, *call.extra]
+        side_values = tree.side_values if step.n_side_values else ()
+        self.inputs = [*tree.sizes, *starts, *rows, tree.entries, *side_values, *tree.numbers, *arrays, *call.extra]
 
     def over(
         self, pieces: Sequence[Leaf], gradients: Sequence[Array], flushed: Sequence[bool]
@@ -186,8 +186,8 @@ def _both(some: Rare, more: Rare) -> Rare:
     """Underflowing entries of two leaves."""
     if not len(more[0]):
         return some
-    cells, entries, beside = (np.concatenate(arrays) for arrays in zip(some, more))
-    return cells, entries, beside
+    cells, entries, side_values = (np.concatenate(arrays) for arrays in zip(some, more))
+    return cells, entries, side_values
 
 
 def _merged(whole: Sequence[T | None], others: Sequence[T]) -> list[T]:

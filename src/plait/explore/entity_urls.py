@@ -19,7 +19,7 @@ import polars as pl
 
 from plait._typing import Rows
 from plait.analysis.predict.lookup import row_named
-from plait.analysis.titled_tables import beside
+from plait.analysis.titled_tables import name_with_title
 from plait.data.encoding.columns import kind
 from plait.data.encoding.names import PARSERS, Labels, listed, read_label, write_label
 from plait.errors import DataError, suggestion
@@ -109,7 +109,7 @@ class EntityUrls:
 
     def text(self, index: str, row: int) -> str:
         """Name with its title."""
-        return beside(write_label(self.label(index, row)), self.title(index, row))
+        return name_with_title(write_label(self.label(index, row)), self.title(index, row))
 
     def ref(self, index: str, row: int) -> Ref:
         """Name as a link to its page."""

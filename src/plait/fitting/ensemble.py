@@ -39,15 +39,15 @@ class Runner:
 
     def run(self) -> Ran:
         """Run all members, or those that started before the watcher stopped them."""
-        if beside := _side_by_side(self.task):
-            self._run_beside(beside)
+        if n_threads := _threads_of_members(self.task):
+            self._run_side_by_side(n_threads)
         else:
             for seed in self.task.seeds:
                 if not self.stopped:  # else its problem is not needed
                     self._run(seed, self.task.begin(seed, self.task.executor))
         return self._ran()
 
-    def _run_beside(self, threads: int) -> None:
+    def _run_side_by_side(self, threads: int) -> None:
         """One thread per member; problems are built before, so that trees are built once."""
         problems = {seed: self.task.begin(seed, Threads(1)) for seed in self.task.seeds}
         with ThreadPoolExecutor(threads, thread_name_prefix="plait-member") as pool:
@@ -103,7 +103,7 @@ def _worth(outcome: Outcome) -> tuple[bool, float]:
     return not last.warm_up, last.objective
 
 
-def _side_by_side(task: Task) -> int:
+def _threads_of_members(task: Task) -> int:
     """Number of members run at a time; 0: one after another, on all threads."""
     threads = task.executor.threads
     if len(task.seeds) == 1 or threads == 1 or type(task.executor) is not Threads:

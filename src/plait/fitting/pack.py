@@ -150,7 +150,7 @@ def _choose_links(packed: PackedRelation) -> LinkArrays:
     for tree in packed.blocks:
         at = np.arange(0, len(tree), step)
         at = at[tree.entries[at] > 0]
-        weights = np.asarray(tree.beside[0][at]) if tree.beside else np.ones(len(at))
+        weights = np.asarray(tree.side_values[0][at]) if tree.side_values else np.ones(len(at))
         found.append(LinkArrays(tree.cells(at)[:, places], tree.entries[at].astype(np.float64), weights))
     return LinkArrays(*map(np.concatenate, zip(*found)))
 

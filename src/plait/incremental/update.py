@@ -163,8 +163,8 @@ def _of_sums(likelihood: Likelihood, known: Known, state: Mapping[str, float]) -
 def with_counts(counted: Sequence[ExpectedCounts], name: str, old: Array) -> list[ExpectedCounts]:
     """Counts of new links, with a factor's counts of old ones added."""
     first = next(n for n, own in enumerate(counted) if name in own.gradients)
-    beside = counted[first].extras.get(name)
-    extras = {**counted[first].extras, name: old if beside is None else old + beside}
+    earlier = counted[first].extras.get(name)
+    extras = {**counted[first].extras, name: old if earlier is None else old + earlier}
     return [replace(own, extras=extras) if n == first else own for n, own in enumerate(counted)]
 
 

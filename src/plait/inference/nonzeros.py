@@ -87,12 +87,12 @@ class Nonzeros(NamedTuple):
     def tables(self, plan: Plan, forest: CSFCache) -> list[CSFTensor]:
         """One CSF tensor per pass, with entries M, or M·X where the likelihood needs no more."""
         likelihood, stored = plan.likelihood, self._entries(plan.likelihood)
-        beside = [likelihood.stored(_as_floats(self.values)).astype(np.float64)] if likelihood.reads_values else []
-        beside += [cast(Array, self.exposures[term]) for term in plan.exposed]
+        side_values = [likelihood.stored(_as_floats(self.values)).astype(np.float64)] if likelihood.reads_values else []
+        side_values += [cast(Array, self.exposures[term]) for term in plan.exposed]
         links, trees = self._fibres(plan), []
         for part in plan.passes:
             tree = forest.tree(plan.indices, plan.sizes, links, stored, part.order)
-            tree = tree.with_entries(stored, *beside) if beside else tree
+            tree = tree.with_entries(stored, *side_values) if side_values else tree
             trees.append(replace(tree, numbers=_numbers(plan, tree)))
         return trees
 

@@ -58,8 +58,8 @@ class PackedLinks:
         return AtLinks(self.packed.indices, self.weight, self.draws, self.packed.has_weights)
 
     def tables(self, plan: Plan, forest: CSFCache) -> list[PackedTable]:
-        beside = tuple(V for term in plan.exposed if (V := self.exposures[term]) is not None)
-        dress = Dressed(plan.likelihood, self._at_links, beside)
+        side_values = tuple(V for term in plan.exposed if (V := self.exposures[term]) is not None)
+        dress = Dressed(plan.likelihood, self._at_links, side_values)
         return [PackedTable(self.packed.blocks, dress.kind(self.packed.blocks.types[-1]), dress)]
 
     def sums(self, plan: Plan, table: SummedTable) -> Sums:
@@ -121,7 +121,7 @@ class PackedLinks:
                 there = slice(None) if entries.min() > 0 else entries > 0
                 some = [column[at : at + CHUNK_ROWS][there] for column in columns]
                 values = entries[there].astype(np.float64)
-                own = tree.beside[0][at : at + CHUNK_ROWS][there] if tree.beside else None
+                own = tree.side_values[0][at : at + CHUNK_ROWS][there] if tree.side_values else None
                 yield some, values, self._at_links(some, len(values), own)
 
 
@@ -181,13 +181,17 @@ class Dressed:
         columns = [tree.column(index, len(tree.order) - 1) for index in self.weights.indices] if needed else []
         values = tree.entries.astype(np.float64)
         entries = tree.entries if self._as_stored else self._entries(tree, columns, values)
-        beside = [self.likelihood.stored(np.maximum(values, _least(values)))] if self.likelihood.reads_values else []
-        beside += [_at(V, columns) for V in self.exposures]
-        return replace(tree, entries=entries, beside=tuple(np.asarray(numbers, np.float64) for numbers in beside))
+        side_values = (
+            [self.likelihood.stored(np.maximum(values, _least(values)))] if self.likelihood.reads_values else []
+        )
+        side_values += [_at(V, columns) for V in self.exposures]
+        return replace(
+            tree, entries=entries, side_values=tuple(np.asarray(numbers, np.float64) for numbers in side_values)
+        )
 
     def _entries(self, tree: CSFTensor, columns: Sequence[AnyArray], values: Array) -> AnyArray:
         """M·X, or M, which is 0 at a listed 0."""
-        M = np.ascontiguousarray(self.weights(columns, len(tree), tree.beside[0] if tree.beside else None))
+        M = np.ascontiguousarray(self.weights(columns, len(tree), tree.side_values[0] if tree.side_values else None))
         if self._valued:
             return self.likelihood.entries(values, M)
         M = np.where(values > 0, M, 0.0) if (values == 0).any() else M

@@ -78,10 +78,10 @@ def _chunk(
     counts: list[Array],
     state: State,
 ) -> Array:
-    cells, entries, beside = stats.rare_cells[piece], stats.rare_entries[piece], stats.rare_beside[piece].T
+    cells, entries, side_values = stats.rare_cells[piece], stats.rare_entries[piece], stats.rare_side_values[piece].T
     likelihood, columns = plan.likelihood, dict(zip(order, cells.T))
-    values = likelihood.restored(beside[0]) if likelihood.reads_values else np.ones(len(cells))
-    exposures = beside[1:] if likelihood.reads_values else beside
+    values = likelihood.restored(side_values[0]) if likelihood.reads_values else np.ones(len(cells))
+    exposures = side_values[1:] if likelihood.reads_values else side_values
     logs = [term.logs(columns, len(cells)) for term in terms]
     if plan.terms == 1:  # relative to the rows' scale, where kernels are
         logs[0] -= terms[0].shifts(columns, len(cells))[:, None]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.analysis.components.component_members import components
 from plait.analysis.explain.coupling import coupling
-from plait.analysis.titled_tables import beside, title_column
+from plait.analysis.titled_tables import name_with_title, title_column
 from plait.analysis.topk.top import propose
 from plait.result import Fit
 
@@ -22,7 +22,7 @@ MAX_LINKS = 50  # predicted ones, of a relation
 
 def called(row: Mapping[str, Any], column: str) -> str:
     """Entity in a column of a row: its name, followed by its title if it has one."""
-    return beside(row[column], row.get(title_column(column)))
+    return name_with_title(row[column], row.get(title_column(column)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from plait.analysis.components.core_pairs import CorePair, core_pairs, has_pairs
 from plait.analysis.explain.coupling import Family, families
 from plait.analysis.explain.explain import explain
 from plait.analysis.explain.explanation_text import drop, link_words, measure, no_reason
-from plait.analysis.titled_tables import beside
+from plait.analysis.titled_tables import name_with_title
 from plait.analysis.topk.surprising import surprising
 from plait.evaluation.evaluator import Metrics, figure_table
 from plait.plotting import pictures
@@ -152,9 +152,9 @@ def lead(subject: ReportData) -> str:
     for name, word in QUALITY.items():
         if name in metrics:
             other = metrics.baseline.figures.get(name) if metrics.baseline is not None else None
-            beside = "" if other is None else f", popularity alone {other:.2f}"
+            compared = "" if other is None else f", popularity alone {other:.2f}"
             links = f"{plural(metrics.links, 'held-out link')} of {metrics.relation}{against(name)}"
-            return f"{data} On {links}: {word} {metrics[name]:.2f}{beside}."
+            return f"{data} On {links}: {word} {metrics[name]:.2f}{compared}."
     return data
 
 
@@ -513,7 +513,7 @@ def _pair_card(fit: Fitted, pair: CorePair) -> Section:
 
 def _called(fit: Fitted, index: str, row: int) -> str:
     own = fit.titles.get(index)
-    return beside(fit.entities[index][row], None if own is None else own.column[row])
+    return name_with_title(fit.entities[index][row], None if own is None else own.column[row])
 
 
 def _rest(others: "pl.DataFrame") -> Table:

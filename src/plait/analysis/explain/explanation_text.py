@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plait.analysis.explain.leading_entities import MIN_LIFT
-from plait.analysis.titled_tables import beside
+from plait.analysis.titled_tables import name_with_title
 from plait.rendering.document import Block, Document, Facts, Note, Section
 from plait.rendering.formatting import percent, plural
 
@@ -26,7 +26,7 @@ def title(e: "Explanation") -> str:
 def called(e: "Explanation", index: str, name: Any) -> str:
     """Name of an entity, followed by its title if it has one."""
     title = e.titles.get(index, {}).get(name)
-    return beside(name, None if title is None else _cut(" ".join(title.split())))
+    return name_with_title(name, None if title is None else _cut(" ".join(title.split())))
 
 
 def predicted(e: "Explanation") -> str:

@@ -44,7 +44,7 @@ from plait.analysis.predict.operands import RateTerm, coupled
 from plait.data.sparse.parallel import in_pieces
 
 Finish = Callable[[int, int, Array, Array, Array], None]  # cells lo … hi − 1: masses, mean, narrow part
-Beside = Callable[[int, int], Array]  # cells lo … hi − 1: draws of a rate
+RateDraws = Callable[[int, int], Array]  # cells lo … hi − 1: draws of a rate
 
 NODES = 8
 STEP = 0.4
@@ -109,18 +109,18 @@ def third_cumulants(parts: Sequence[RateTerm]) -> Array:
 
 
 def on_grid(
-    parts: Sequence[RateTerm], noise: float, finish: Finish, beside: Beside | None = None, room: int = 1
+    parts: Sequence[RateTerm], noise: float, finish: Finish, draws: RateDraws | None = None, room: int = 1
 ) -> None:
     """Pass the rate of every cell on a logarithmic grid to `finish(lo, hi, masses, mean, warm)`, in chunks.
 
-    `noise`: 1 for the count, which ignores components far below one event; 0 for the rate. `beside`: equally probable
+    `noise`: 1 for the count, which ignores components far below one event; 0 for the rate. `draws`: equally probable
     rates (n, n_draws) that are added to the terms, for at most `room` cells at a time.
     """
     columns = _columns(parts)
 
     def work(lo: int, hi: int) -> None:
         mean, second, third = _joined([own.three_moments(lo, hi) for own in columns])
-        rates = beside(lo, hi) if beside else None
+        rates = draws(lo, hi) if draws else None
         whole, warm = mean.sum(axis=1), np.empty((hi - lo, 3))
         whole = whole if rates is None else whole + rates.mean(axis=1)
         each, pairs = _each(mean), np.empty((mean.size, 2), np.int64)
@@ -138,7 +138,7 @@ def on_grid(
         finish(lo, hi, total, whole, warm)
 
     piece = GRID_CHUNK_COMPONENTS // sum(own.width for own in columns)
-    in_pieces(work, parts[0].count, min(piece, room) if beside else piece)
+    in_pieces(work, parts[0].count, min(piece, room) if draws else piece)
 
 
 @dataclass(frozen=True, eq=False)

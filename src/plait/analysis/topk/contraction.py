@@ -229,8 +229,8 @@ def as_rows(form: Contraction) -> list[Array] | None:
         return None
     if sum(form.shape) * width > max(TUNING.contraction_doubles, 2 * sum(part.array.size for part in parts)):
         return None
-    beside = [_rows_of(form.shape, term, sizes) for term, sizes in zip(form.terms, latent)]
-    return [np.concatenate(arrays, axis=1) if len(arrays) > 1 else arrays[0] for arrays in zip(*beside)]
+    by_term = [_rows_of(form.shape, term, sizes) for term, sizes in zip(form.terms, latent)]
+    return [np.concatenate(arrays, axis=1) if len(arrays) > 1 else arrays[0] for arrays in zip(*by_term)]
 
 
 def _latent(term: Product) -> dict[str, int]:

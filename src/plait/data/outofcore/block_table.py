@@ -112,8 +112,8 @@ class Weighed:
             entries *= vector[tree.column(index, last)]
         if self.table is not None:
             columns = [tree.column(index, last) for index in self.indices]
-            entries *= self.table(columns, tree.entries, tree.beside[0] if tree.beside else None)
-        return replace(tree, entries=entries, beside=())
+            entries *= self.table(columns, tree.entries, tree.side_values[0] if tree.side_values else None)
+        return replace(tree, entries=entries, side_values=())
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ class CellsOnDisk:
             for lo in range(0, len(tree), size):
                 entries = tree.entries[lo : lo + size]
                 at = np.arange(len(entries)) if self.listed else np.flatnonzero(entries > 0)
-                own = tree.beside[0][lo + at] if tree.beside else np.broadcast_to(1.0, len(at))
+                own = tree.side_values[0][lo + at] if tree.side_values else np.broadcast_to(1.0, len(at))
                 yield LinkArrays(tree.cells(lo + at)[:, places], entries[at].astype(np.float64), own)
 
     def choose(self, count: int) -> LinkArrays:
@@ -200,7 +200,7 @@ class CellsOnDisk:
             at, number = at[tree.entries[at] > 0], number + len(tree)
             cells.append(tree.cells(at)[:, places])
             values.append(tree.entries[at].astype(np.float64))
-            weights.append(np.asarray(tree.beside[0][at]) if tree.beside else np.ones(len(at)))
+            weights.append(np.asarray(tree.side_values[0][at]) if tree.side_values else np.ones(len(at)))
         order, ordered = sort_cells(np.concatenate(cells), self.packed.shape)
         joined, own = np.concatenate(values), np.concatenate(weights)
         return LinkArrays(ordered, joined, own) if order is None else LinkArrays(ordered, joined[order], own[order])
@@ -223,7 +223,7 @@ class CellsOnDisk:
                 there &= keep(here)
             cells.append(here[there])
             values.append(tree.entries[there].astype(np.float64))
-            weights.extend(own[there] for own in tree.beside)
+            weights.extend(own[there] for own in tree.side_values)
         order, ordered = sort_cells(np.concatenate(cells), self.packed.shape)
         joined, own = np.concatenate(values), np.concatenate(weights)
         if not self.packed.has_weights:

@@ -104,8 +104,8 @@ class PackedBlocks(Sequence[CSFTensor]):
             arrays = from_bytes(content)
             rows = tuple(arrays[f"rows{level}"] for level in range(len(self.order)))
             starts = tuple(arrays[f"starts{level}"] for level in range(len(self.order) - 1))
-            beside = (arrays["weights"],) if self.has_weights else ()
-            tree = CSFTensor(self.order, self.sizes, rows, starts, arrays["entries"], None, beside)
+            side_values = (arrays["weights"],) if self.has_weights else ()
+            tree = CSFTensor(self.order, self.sizes, rows, starts, arrays["entries"], None, side_values)
         except (ValueError, KeyError) as error:
             raise damaged(path, str(error)) from None
         fault = self._fault(tree, entry)
@@ -120,7 +120,7 @@ class PackedBlocks(Sequence[CSFTensor]):
         if tree.types != self.types or any(starts.dtype != self.types[0] for starts in tree.starts):
             return "the types of its arrays differ from the manifest"
         lengths = [len(rows) for rows in tree.rows]
-        if any(len(array) != entry["entries"] for array in (tree.rows[-1], tree.entries, *tree.beside)):
+        if any(len(array) != entry["entries"] for array in (tree.rows[-1], tree.entries, *tree.side_values)):
             return "its number of entries is wrong"
         if [len(starts) for starts in tree.starts] != [length + 1 for length in lengths[:-1]] or not lengths[0]:
             return "the lengths of its arrays are wrong"
@@ -135,7 +135,8 @@ class PackedBlocks(Sequence[CSFTensor]):
         if [int(tree.rows[0][at]) for at in (0, -1)] != [entry["first"], entry["last"]]:
             return "its root rows differ from the manifest"
         if any(
-            not 0 <= float(numbers.min()) <= float(numbers.max()) < np.inf for numbers in (tree.entries, *tree.beside)
+            not 0 <= float(numbers.min()) <= float(numbers.max()) < np.inf
+            for numbers in (tree.entries, *tree.side_values)
         ):
             return "it has numbers that are negative or not finite"
         return ""
@@ -169,8 +170,8 @@ class PackedBlocks(Sequence[CSFTensor]):
             places, there = find_cells(tree.rows, tree.starts, cells[some])
             some, places = some[there], places[there]
             found.listed[some], found.values[some] = True, tree.entries[places]
-            if tree.beside:
-                found.weights[some] = tree.beside[0][places]
+            if tree.side_values:
+                found.weights[some] = tree.side_values[0][places]
         return found
 
     @cached_property

@@ -25,8 +25,8 @@ from plait.tuning import TUNING
 class CSFTensor:
     """Entries of a table sorted by `order`; `turn`: from another order of the table.
 
-    `beside`: further numbers per entry for the kernel. `numbers`: for each operand over pairs, the row of every fibre
-    of the level at which its last index is known.
+    `side_values`: further numbers per entry for the kernel. `numbers`: for each operand over pairs, the row of every
+    fibre of the level at which its last index is known.
     """
 
     order: tuple[str, ...]
@@ -35,7 +35,7 @@ class CSFTensor:
     starts: tuple[NDArray[np.unsignedinteger], ...]
     entries: NDArray[Any]
     turn: "Turn | None" = None
-    beside: tuple[NDArray[np.float64], ...] = ()
+    side_values: tuple[NDArray[np.float64], ...] = ()
     numbers: tuple[NDArray[np.uint32], ...] = ()
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class CSFTensor:
     @property
     def arrays(self) -> list[NDArray[Any]]:
         permutation = self.turn.known if self.turn is not None else []
-        return [*self.rows, *self.starts, self.entries, *permutation, *self.beside, *self.numbers]
+        return [*self.rows, *self.starts, self.entries, *permutation, *self.side_values, *self.numbers]
 
     @property
     def permutation(self) -> NDArray[np.integer] | None:
@@ -63,10 +63,10 @@ class CSFTensor:
             column = np.repeat(column, np.diff(starts))
         return column
 
-    def with_entries(self, entries: NDArray[Any], *beside: NDArray[np.float64]) -> "CSFTensor":
+    def with_entries(self, entries: NDArray[Any], *side_values: NDArray[np.float64]) -> "CSFTensor":
         """The same cells with other values, given in the table's order."""
-        arranged = (_arranged(values, self.turn) for values in beside)
-        return replace(self, entries=_arranged(entries, self.turn), beside=tuple(arranged)).in_common_types()
+        arranged = (_arranged(values, self.turn) for values in side_values)
+        return replace(self, entries=_arranged(entries, self.turn), side_values=tuple(arranged)).in_common_types()
 
     def in_common_types(self) -> "CSFTensor":
         """A small tree in the types of all small trees, so that they share kernels; a large one unchanged."""
@@ -119,9 +119,9 @@ class CSFTensor:
                     ends = np.array(leaf.inside, ends.dtype)
                 starts.append(ends - ends[0])
                 lo, hi = int(ends[0]), int(ends[-1])
-        beside = tuple(array[lo:hi] for array in self.beside)
+        side_values = tuple(array[lo:hi] for array in self.side_values)
         entries = self.entries[lo:hi]
-        return CSFTensor(self.order, self.sizes, tuple(rows), tuple(starts), entries, None, beside, tuple(numbers))
+        return CSFTensor(self.order, self.sizes, tuple(rows), tuple(starts), entries, None, side_values, tuple(numbers))
 
     def cut(self, leaf: Leaf, pieces: int) -> list[Leaf]:
         """A leaf in ranges of about equally many entries."""
