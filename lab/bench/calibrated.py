@@ -1,4 +1,6 @@
-"""Calibration of default fits before and after `Fit.calibrate`, on the data sets of docs/quality.md: decision 40."""
+"""Calibration of default fits before and after `Fit.calibrate`, without and with features, on the data sets of
+docs/quality.md: decision 40. `python -m lab.bench calibrated -- Nations Kinships` names data sets.
+"""
 
 import time
 import warnings

@@ -16,7 +16,7 @@
      │                    NoZerosWarning, AsymmetricLinksWarning, OverdispersionWarning
      ├── of a fit         NoLinksWarning, RankWarning, FixedFactorCoverageWarning, BelowBaselineWarning,
      │                    InterruptedWarning, WorkerMismatchWarning, CheckpointWarning, EvidenceWarning
-     ├── of an answer     NoCandidatesWarning
+     ├── of an answer     NoCandidatesWarning, InexactSearchWarning
      ├── of the machine   CacheFolderWarning
      └── of a test        LeakWarning
 
@@ -429,6 +429,10 @@ class FixedFactorCoverageWarning(PlaitWarning):
 
 class NoCandidatesWarning(PlaitWarning):
     """Rules exclude all cells that `Fit.top` could propose."""
+
+
+class InexactSearchWarning(PlaitWarning):
+    """`Fit.top` has not scored all cells that could be among the best."""
 
 
 class BelowBaselineWarning(PlaitWarning):

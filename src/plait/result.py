@@ -249,10 +249,13 @@ class Fit(Fitted):
         -----
         plait.errors.NoCandidatesWarning
             If rules exclude all cells.
+        plait.errors.InexactSearchWarning
+            If the list may lack links: with a calibration that has features, of a query with more
+            than a million cells.
 
         Notes
         -----
-        The search is exact. Branch and bound skips most cells.
+        The search is exact, but for this case. Branch and bound skips most cells.
 
         `top` skips pairs and slices of ``missing``, self-links where the data have hardly any,
         self-links of slices (relations of a knowledge graph) with 20 links or more and no
@@ -729,7 +732,9 @@ class Fit(Fitted):
 
         return update(self, data, iterations=iterations, fixed=fixed)
 
-    def calibrate(self, relation: str, held_out: Any, *, zeros: str | None = None, seed: int = 0) -> Self:
+    def calibrate(
+        self, relation: str, held_out: Any, *, features: Any = None, zeros: str | None = None, seed: int = 0
+    ) -> Self:
         """Calibrate the probabilities of a relation on held-out cells.
 
         Parameters
@@ -739,6 +744,11 @@ class Fit(Fitted):
         held_out : table or Relation
             Cells that the fit has not seen, as for `plait.evaluate`. Do not evaluate on the same
             cells afterwards.
+        features : "counts", dict of str to table, or None, default None
+            What the probability may depend on next to the fit. ``"counts"``: numbers of known
+            links that agree with the cell in one or more indices. A dict: the counts and its
+            tables, each with a column for one or more indices and one of values of at least 0,
+            such as those of `plait.evidence`; cells that it does not list have the value 0.
         zeros : one of "all", "sample" or None, default None
             How zeros were held out: with ``"all"`` the cells are a random sample of links and
             zeros; with ``"sample"`` the zeros are fewer, drawn from the cells without a link.
@@ -771,11 +781,15 @@ class Fit(Fitted):
         Five-fold cross-validation decides: if it does not prefer the regression by more than
         one standard error, b = 0 and β = 1, and probabilities stay as they are.
 
-        The order of probabilities does not change, so `top` remains exact. Under Bernoulli,
+        With ``features`` f, log Λ' also has a term γ log(f + ε) for each, γ shrunk to 0. They are
+        used if cross-validation prefers them to the regression without by more than one standard
+        error. They change the order of cells, and `top` may say that it is not exact.
+
+        Without them the order of probabilities does not change. Under Bernoulli,
         ``mean`` is the calibrated probability, ``lower`` and ``upper`` transform like it, and
         ``sd`` does to first order. Under other likelihoods, ``mean``, ``sd`` and ``rate`` do
-        not change; ``lower`` and ``upper`` are quantiles with the calibrated P(x = 0) and the
-        values above 0 of the fit.
+        not change (rank by ``score="probability"``); ``lower`` and ``upper`` are quantiles with
+        the calibrated P(x = 0) and the values above 0 of the fit.
 
         `fold_in` and `update` keep the calibration. Calibrating again replaces it.
 
@@ -790,7 +804,7 @@ class Fit(Fitted):
         """
         from plait.evaluation.calibrate import calibrate
 
-        return calibrate(self, relation, held_out, zeros=zeros, seed=seed)
+        return calibrate(self, relation, held_out, features=features, zeros=zeros, seed=seed)
 
     def title(self, axis: str, name: Any) -> str | None:
         """Return the title of an entity.

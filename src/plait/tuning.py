@@ -60,6 +60,7 @@ class Tuning:
     gathered_doubles: int = 1 << 23  # of a factor, gathered for the entries of an exposure's table at a time
     all_cells: int = 1 << 20  # cells of one query up to which all of them are scored
     block_cells: int = 1 << 21  # scored at a time
+    max_calibrated_cells: int = 1 << 20  # scored in a search whose bounds are loose, because calibration has features
     top_chunk_links: int = 1 << 17  # of a row group that `top` writes to a file: some 100 MB while it is made
     update_sample_links: int = 10_000  # by which old counts are rescaled (decision 28)
     networkx_restarts: int = 5  # fits whose mixture answers: one alone is a poorer guess (docs/quality.md)

@@ -494,6 +494,14 @@ def test_calibrate_saves_a_run_with_calibrated_probabilities(scratch, fit):
     assert "held-out links" in scratch.stdout(f"{arguments} run --force")
     assert "calibration of visits" in scratch.stdout("info run")
     assert scratch.json("info run")["calibration"]["visits"] == expected.to_dict()
+    scratch.write("age.csv", "user,age\nfay,30\neve,40\n")
+    given = fit.calibrate("visits", test, features={"age": pl.read_csv(scratch.folder / "age.csv")}, zeros="sample")
+    found = scratch.json(
+        "calibrate run visits held.csv --value times --zeros sample --features age=age.csv -o aged.plait"
+    )
+    assert found["slope"] == given.calibration["visits"].slope
+    refused = scratch.plait("calibrate run visits held.csv --value times --features age -o other")
+    assert "`features` must be 'counts' or NAME=TABLE, got 'age'" in refused.stderr
     refused = scratch.plait("calibrate run visits visits.csv --value plays -o other")
     assert refused.exit_code == 2
     assert "visits.csv" in refused.stderr

@@ -75,6 +75,7 @@ RESULTS = {
     ],
     "plait.likelihood.Sums": [],
     "plait.storage.calibration.Calibration": ["is_identity", "to_dict"],
+    "plait.storage.calibration.CalibrationFeature": [],
     "plait.plotting.plots.GridSearchPlot": ["rank"],
     "plait.plotting.plots.FitPlot": [
         "components", "coupling", "entity", "model", "neighbourhood", "objective", "rank",

@@ -17,7 +17,7 @@ from plait.analysis.topk.top import TopQuery, propose
 from plait.data.encoding.names import Labels
 from plait.data.encoding.periods import next_periods
 from plait.data.sources.tables import as_kind, kind_of
-from plait.errors import DataError, NoCandidatesWarning, ParameterError, TableLocation, quoted
+from plait.errors import DataError, ParameterError, PlaitWarning, TableLocation, quoted
 from plait.incremental.fold_in import TransientEntities
 from plait.incremental.new_rows import extension
 from plait.inference.gamma import GammaChain
@@ -32,7 +32,7 @@ def forecast(
     fit: Fitted, relation: str, steps: Any = 1, *, cells: Any = None, given: Mapping[str, Any] | None = None,
     per: str | Sequence[str] | None = None, k: int = 10, exclude: Any = None, score: str = "mean",
     fixed: Mapping[str, Any] | None = None,
-) -> tuple[Any, NoCandidatesWarning | None]:  # fmt: skip
+) -> tuple[Any, PlaitWarning | None]:  # fmt: skip
     """Predictions of cells in later periods, or the best links of each period; see `Fit.forecast`."""
     equation = fit.model.equation(relation)
     time = time_index(fit, equation, fixed or ())

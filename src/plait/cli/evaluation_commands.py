@@ -2,6 +2,7 @@
 
 import shlex
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -25,7 +26,7 @@ from plait.cli.output import emit, out, put, working
 from plait.cli.program import warnings_on_stderr
 from plait.config import Config, read_config
 from plait.config.train_config import TEST, TRAIN, write_split
-from plait.errors import FileLocation, StorageError, relocating
+from plait.errors import FileLocation, ParameterError, StorageError, relocating
 from plait.model_selection.grid import GridSearch
 from plait.storage.run_folder import holds_run, manifest
 
@@ -96,6 +97,13 @@ def calibrate(
             "-o", "--output", metavar="RUN", parser=named_path, help="Folder, or .plait file, to save the new run in."
         ),
     ],
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="counts|NAME=TABLE",
+            help="What probabilities depend on next to the fit: numbers of links alone, or also tables; repeat it.",
+        ),
+    ] = None,
     zeros: Annotated[
         str | None,
         typer.Option(metavar="all|sample", help="Whether the zeros of the table are all zeros or a random sample."),
@@ -111,20 +119,24 @@ def calibrate(
 ) -> None:
     """Calibrate the probabilities of a run on held-out links.
 
-    The new run answers with calibrated probabilities, in the same order. They stay as they are unless cross-validation
-    prefers the calibration. Evaluate on other links afterwards. Without zeros in the table, zeros are drawn.
+    The new run answers with calibrated probabilities, in the same order unless there are features. They stay as they
+    are unless cross-validation prefers the calibration. Evaluate on other links afterwards. Without zeros in the table,
+    zeros are drawn.
 
     \b
     Examples:
       plait calibrate run visits valid.csv -o calibrated
+      plait calibrate run visits valid.csv --features counts -o calibrated
       plait calibrate run visits valid.csv --zeros sample -o run --force
     """
+    named = _named_tables(features)
     if not (force and output == run):
         refuse_other_run(output, force)
     fit = plait.load(run)
     cells = read_cells(fit, run, relation, str(held_out), options)
     with locating({"test": cells, "held_out": cells}), working("calibrating"):
-        found = fit.calibrate(relation, with_values(fit, relation, cells, value), zeros=zeros, seed=seed)
+        held = with_values(fit, relation, cells, value)
+        found = fit.calibrate(relation, held, features=named, zeros=zeros, seed=seed)
     found.save(output, replace=holds_run(output), extra=manifest(run)["extra"])
     own = found.calibration[relation]
     if json:
@@ -133,6 +145,21 @@ def calibrate(
     out(f"{relation}: {own}.")
     out(f"Cross-validated gain: {own.gain:.4f} ± {own.gain_error:.4f} of log-likelihood per link.")
     out(f"Saved in {output}.")
+
+
+def _named_tables(features: Sequence[str] | None) -> Any:
+    """`features` of `Fit.calibrate` from the words of the command line."""
+    if not features or list(features) == ["counts"]:
+        return "counts" if features else None
+    tables = {}
+    for words in features:
+        name, equals, path = words.partition("=")
+        if not (name and equals and path):
+            raise ParameterError.must_be(
+                "features", "'counts' or NAME=TABLE", words, hint="Give `--features path=paths.csv`."
+            )
+        tables[name] = plait.read(path)
+    return tables
 
 
 def grid_search(

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 def alike(fit: Fitted, relation: str) -> tuple[Rows, ...]:
     """For every index and entity of a relation one with equal predictions: itself, or an earlier one."""
     indices = fit.model.equation(relation).indices
+    if relation in fit.calibration and fit.calibration[relation].features:  # features distinguish entities
+        return tuple(np.arange(size) for size in fit.known[relation].shape)
     # Exposures distinguish entities, and so does meeting oneself where rows of a factor meet.
     needed = fit.exposures.indices(relation).union(indices[place] for pair in meetings(fit, relation) for place in pair)
     # So do factors over pairs.

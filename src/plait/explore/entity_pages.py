@@ -131,7 +131,7 @@ def _known(site: Site, relation: str, index: str, row: int) -> tuple[list[Block]
 def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, list[dict[str, Any]]]:
     indices = site.fit.model.equation(relation).indices
     found, closed = propose(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
-    if closed is not None:
+    if closed is not None and found.is_empty():
         return Note(f"{relation}: {closed.message}"), []
     others = [place for place, other in enumerate(indices) if other != index] or [0]
     rows = predicted_rows(site, relation, found, [])

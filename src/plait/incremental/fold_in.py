@@ -228,4 +228,6 @@ def _transient_parts(member: Fitted, growth: Extension, solution: Solution) -> d
 def with_transient(fit: Fit, relation: str, new: Any, names: Mapping[str, Any]) -> Fit:
     """The fit that answers a query with new entities; `names`: of the query, by index."""
     entities = TransientEntities.read(fit, new)
-    return cast(Fit, entities.alone(relation) if entities.only(relation, names) else entities.added())
+    # Features of a calibration are about all entities.
+    whole = relation in fit.calibration and fit.calibration[relation].features
+    return cast(Fit, entities.alone(relation) if entities.only(relation, names) and not whole else entities.added())

@@ -14,7 +14,7 @@ from plait.result import Fit
 if TYPE_CHECKING:
     import polars as pl
 
-    from plait.errors import NoCandidatesWarning
+    from plait.errors import PlaitWarning
     from plait.evaluation.evaluator import Metrics
 
 MAX_LINKS = 50  # predicted ones, of a relation
@@ -61,14 +61,14 @@ class ReportData:
         most = whole.group_by("index", "component", maintain_order=True).agg(pl.col("share").max())
         return sorted(most["share"].to_list(), reverse=True)
 
-    def predicted(self, relation: str) -> "tuple[pl.DataFrame, NoCandidatesWarning | None]":
+    def predicted(self, relation: str) -> "tuple[pl.DataFrame, PlaitWarning | None]":
         """The best links of a relation, and why there are none; cached."""
         if relation not in self._predicted:
             self._predicted[relation] = propose(self.fit, relation, MAX_LINKS)
         return self._predicted[relation]
 
     @cached_property
-    def _predicted(self) -> "dict[str, tuple[pl.DataFrame, NoCandidatesWarning | None]]":
+    def _predicted(self) -> "dict[str, tuple[pl.DataFrame, PlaitWarning | None]]":
         return {}
 
     @cached_property

@@ -93,8 +93,7 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
         known[equation.relation] = _with_rules(own, equation, place, header)
     exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
     likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
-    # Earlier versions have none.
-    calibration = {name: Calibration.of_dict(own) for name, own in header.get("calibration", {}).items()}
+    calibration = _calibrations(place, header, {name: own.shape for name, own in known.items()})
     origin = Origin(
         model, header["method"], header["seed"], labels, likelihood, exposures, known, header["settings"],
         header["fingerprint"], _titles(model, labels, place, header), calibration,
@@ -274,6 +273,27 @@ def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[s
         rule = rule_of(equation.relation, sizes, said, rules)
     with _naming(place, header, "observed"):
         return restored(known, equation.relation, equation.indices, rule, said, observed)
+
+
+def _calibrations(
+    place: Path, header: Mapping[str, Any], sizes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Calibration]:
+    """Calibrations by relation; earlier versions have none, or none with features."""
+    arrays = _arrays(place, header, "calibration") if "calibration" in header["files"] else {}
+    found = {}
+    with _naming(place, header, "calibration"):
+        for name, own in header.get("calibration", {}).items():
+            tables = {}
+            for n, feature in enumerate(own.get("features", ())):
+                if not set(feature["places"]) <= set(range(len(sizes[name]))):
+                    raise ValueError(f"feature {n} of {name} is over places {feature['places']!r:.200}")
+                if f"{name}/{n}/cells" in arrays:
+                    cells, values = arrays[f"{name}/{n}/cells"], arrays[f"{name}/{n}/values"]
+                    check_rows("a feature", cells, [sizes[name][place] for place in feature["places"]])
+                    check_numbers("a feature", values, (len(cells),), 0.0)
+                    tables[n] = cells, values
+            found[name] = Calibration.of_dict(own, tables)
+    return found
 
 
 def _exposures(

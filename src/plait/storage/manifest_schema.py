@@ -77,6 +77,7 @@ CALIBRATION = {
     "zeros": natural,
     "gain": _is_number,
     "gain_error": _is_number,
+    "features?": [{"name": str, "places": [natural], "coefficient": _is_number, "offset": _is_positive}],
 }
 COURSE = {
     "seed": _is_seed, "stop": STOP, "history": _is_history, "loop": LOOP, "component_names?": {str: {str: str}},

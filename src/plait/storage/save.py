@@ -167,6 +167,8 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
         for name, sparse in origin.exposures.summed.items():
             arrays |= sparse_arrays(name, sparse)
         files.append(File("exposures", ".safetensors", key, partial(_write_arrays, arrays)))
+    if arrays := _calibration_arrays(origin):
+        files.append(File("calibration", ".safetensors", None, partial(_write_arrays, arrays)))
     if arrays := observed_arrays(origin.known):
         files.append(File("observed", ".safetensors", key, partial(_write_arrays, arrays)))
     if arrays := rule_arrays(origin.known):
@@ -203,6 +205,17 @@ def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
         layout = state.factors[name].layout
         arrays |= {f"{name}/before/{n}": layout.unpack(stored) for n, stored in enumerate(before)}
     return arrays | {f"{name}/exposed": rows for name, rows in state.exposed.items()}
+
+
+def _calibration_arrays(origin: Origin) -> dict[str, NDArray[Any]]:
+    """Row numbers and values of features of calibrations, by relation and number of the feature."""
+    return {
+        f"{name}/{n}/{kind}": array
+        for name, own in origin.calibration.items()
+        for n, feature in enumerate(own.features)
+        for kind, array in (("cells", feature.cells), ("values", feature.values))
+        if array is not None
+    }
 
 
 def _closed_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:

@@ -18,7 +18,7 @@ from plait.analysis.predict import count_quantiles, cp_distribution, grid_quanti
 from plait.analysis.predict.moments import sum_moments
 from plait.analysis.predict.operands import RateTerm, terms
 from plait.data.sparse.parallel import in_pieces
-from plait.storage.calibration import Calibration
+from plait.storage.calibration import Curve
 from plait.storage.fitted import Fitted
 
 Marks = NDArray[np.bool_]
@@ -41,7 +41,7 @@ STRATA = (
 MIN_EXPONENT, MAX_EXPONENT = 0, 14  # of the table over C, in powers of two; beyond, a Gamma is nearly normal
 
 
-def levels_of(miss: Array, calibration: Calibration) -> Levels:
+def levels_of(miss: Array, calibration: Curve) -> Levels:
     """Levels (n,) at which the fit has the quantiles 1 − LEVEL and LEVEL of a calibrated value.
 
     Calibration replaces p = P(x > 0) by p' and keeps x | x > 0, so P'(x > q) = 1 − L where P(x > q) = (1 − L) p / p'.
@@ -55,7 +55,7 @@ def levels_of(miss: Array, calibration: Calibration) -> Levels:
     return low, high
 
 
-def normal_quantiles(levels: Levels, calibration: Calibration) -> Levels:
+def normal_quantiles(levels: Levels, calibration: Curve) -> Levels:
     """Normal quantiles (n,) of `levels_of`."""
     if calibration.is_identity:
         return np.full(len(levels[0]), -NORMAL_QUANTILE), np.full(len(levels[1]), NORMAL_QUANTILE)
@@ -65,7 +65,7 @@ def normal_quantiles(levels: Levels, calibration: Calibration) -> Levels:
     return low, high
 
 
-def calibrated(sd: Array, low: Array, high: Array, miss: Array, calibration: Calibration) -> tuple[Array, Array, Array]:
+def calibrated(sd: Array, low: Array, high: Array, miss: Array, calibration: Curve) -> tuple[Array, Array, Array]:
     """Standard deviation and ends of the interval of a calibrated probability, (n,) each.
 
     `sd`: that of 1 − e^−λ; `low`, `high`: quantiles of λ, which transform as Λ = `miss` does. The standard deviation is
@@ -79,7 +79,7 @@ def calibrated(sd: Array, low: Array, high: Array, miss: Array, calibration: Cal
 
 
 def of_counts(
-    fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array, calibration: Calibration
+    fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array, calibration: Curve
 ) -> tuple[Rows, Rows]:
     """Quantiles 1 − LEVEL and LEVEL of the count at cells given by row numbers, integers (n,).
 
@@ -104,7 +104,7 @@ def of_counts(
 
 
 def of_values(
-    fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array, calibration: Calibration
+    fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array, calibration: Curve
 ) -> tuple[Any, Any]:
     """Quantiles 1 − LEVEL and LEVEL of a value that is a sum over events, (n,); arguments as in `of_counts`."""
     likelihood, state = fit.likelihood[relation], fit.likelihood_params[relation]

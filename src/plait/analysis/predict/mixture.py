@@ -19,7 +19,7 @@ from plait.analysis.predict.intervals import LEVEL, STRATA, Levels
 from plait.analysis.predict.moments import average, pooled
 from plait.data.sparse.parallel import in_pieces
 from plait.likelihood import Likelihood, predictive
-from plait.storage.calibration import NO_CALIBRATION, Calibration
+from plait.storage.calibration import NO_CALIBRATION, Curve
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 
@@ -47,7 +47,7 @@ def columns(
     rows: Rows,
     parts: Sequence[Columns],
     wanted: Sequence[str],
-    calibration: Calibration = NO_CALIBRATION,
+    calibration: Curve = NO_CALIBRATION,
 ) -> Columns:
     """Wanted columns of the mixture at cells given by row numbers; `parts`: the `needed` columns of its members."""
     likelihood = members[0].likelihood[relation]

@@ -14,6 +14,7 @@ import numpy as np
 from plait._typing import Array, Rows
 from plait.analysis.predict.moments import grouped_moments, rates_along
 from plait.analysis.predict.prediction import closed_misses
+from plait.storage.calibration import NO_CALIBRATION
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 
@@ -21,7 +22,10 @@ MARGIN = 1e-9  # relative: by how much a mean rate may be off by rounding
 
 
 def order_scores(fit: Fitted, relation: str, rows: Rows) -> Array:
-    """−log P(x = 0) by matched moments at cells given by row numbers (n, order), (n,)."""
+    """−log P(x = 0) by matched moments at cells given by row numbers (n, order), (n,).
+
+    They are calibrated if there are features: other calibrations keep the order.
+    """
     rows = fit.known[relation].canonical(rows)
     score = np.empty(len(rows))
     for at in range(0, len(rows), TUNING.predict_cells):
@@ -29,7 +33,8 @@ def order_scores(fit: Fitted, relation: str, rows: Rows) -> Array:
         found = np.stack([closed_misses(*grouped_moments(member, relation, rows[some])) for member in fit.members])
         least = found.min(axis=0)
         score[some] = least - np.log(np.exp(least - found).mean(axis=0))
-    return score
+    own = fit.calibration.get(relation, NO_CALIBRATION)
+    return own.at(fit.known[relation], rows).apply(score) if own.features else score
 
 
 def order_along(fit: Fitted, relation: str, rows: Rows, index: str, floor: Array | None) -> Array:
@@ -37,10 +42,25 @@ def order_along(fit: Fitted, relation: str, rows: Rows, index: str, floor: Array
 
     floor (n,): cells below it keep their mean rate, if that is below too. None: all are mean rates.
     """
+    if floor is not None and fit.calibration.get(relation, NO_CALIBRATION).features:
+        return _all_along(fit, relation, rows, index)
     scores = rates_along(fit, relation, rows, index)
     if floor is not None:
         query, entity = np.nonzero(scores * (1 + MARGIN) >= floor[:, None])
         cells = rows[query]
         cells[:, fit.model.equation(relation).indices.index(index)] = entity
         scores[query, entity] = order_scores(fit, relation, cells)
+    return scores
+
+
+def _all_along(fit: Fitted, relation: str, rows: Rows, index: str) -> Array:
+    """Scores (n, size) without a floor: a calibrated score may exceed the mean rate."""
+    place = fit.model.equation(relation).indices.index(index)
+    size = len(fit.entities[index])
+    scores = np.empty((len(rows), size))
+    step = max(1, TUNING.predict_cells // max(size, 1))
+    for at in range(0, len(rows), step):
+        cells = np.repeat(rows[at : at + step], size, axis=0)
+        cells[:, place] = np.tile(np.arange(size), len(cells) // max(size, 1))
+        scores[at : at + step] = order_scores(fit, relation, cells).reshape(-1, size)
     return scores

@@ -30,7 +30,7 @@ from plait.analysis.predict.operands import RateTerm, apart, terms
 from plait.analysis.titled_tables import add_titles
 from plait.data.sparse.parallel import in_pieces
 from plait.errors import DataError, ParameterError, TableLocation, suggestion
-from plait.storage.calibration import NO_CALIBRATION, Calibration
+from plait.storage.calibration import NO_CALIBRATION, Curve
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 
@@ -61,7 +61,7 @@ def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None
     calibration = fit.calibration.get(relation, NO_CALIBRATION)
 
     def ask(rows: Rows) -> list[NDArray[Any]]:
-        return list(_block(fit, relation, rows, wanted, calibration).values())
+        return list(_block(fit, relation, rows, wanted, calibration.at(fit.known[relation], rows)).values())
 
     block = max(1, TUNING.predict_cells // len(fit.members))
     blocks = [apart(fit.members[0], relation, rows[at : at + block], ask) for at in range(0, max(len(rows), 1), block)]
@@ -69,7 +69,7 @@ def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None
 
 
 def _block(
-    fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str], calibration: Calibration
+    fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str], calibration: Curve
 ) -> dict[str, NDArray[Any]]:
     likelihood = fit.likelihood[relation]
     if set(wanted) <= ({"rate", "mean"} if likelihood.plain else {"rate"}):
@@ -109,7 +109,9 @@ def neg_log_p_zero(fit: Fitted, relation: str, rows: Rows) -> Array:
     """−log P(x = 0) at cells given by row numbers (n, order), (n,), calibrated if the fit is; precise for probabilities
     near 1, too.
     """
-    return fit.calibration.get(relation, NO_CALIBRATION).apply(raw_neg_log_p_zero(fit, relation, rows))
+    rows = fit.known[relation].canonical(rows)
+    curve = fit.calibration.get(relation, NO_CALIBRATION).at(fit.known[relation], rows)
+    return curve.apply(raw_neg_log_p_zero(fit, relation, rows))
 
 
 def raw_neg_log_p_zero(fit: Fitted, relation: str, rows: Rows) -> Array:

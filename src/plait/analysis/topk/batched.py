@@ -37,6 +37,7 @@ class Blocks:
 
     `refused`: excluded cells, pairs or slices, as coordinates (n, k) by k places; `diagonals`: excluded slices of
     diagonals. `again`: which cells (m, order) are another orientation of an earlier one, the same for all queries.
+    `calibrated`: from cells and their rates to bounds of their rates after calibration.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class Blocks:
         refused: Sequence[tuple[Sequence[int], NDArray[np.integer]]],
         diagonals: Sequence[DiagonalSlices] = (),
         again: Callable[[Rows], NDArray[np.bool_]] | None = None,
+        calibrated: Callable[[Rows, Array], Array] | None = None,
     ):
         self.fit, self.equation, self.axes, self.places = fit, equation, list(axes), list(places)
+        self.calibrated = calibrated
         self.others = [n for n in range(len(axes)) if n not in places]
         self.weights = exposures_of(fit, equation)
         self.refused: list[_Refused | _RefusedDiagonal] = [
-            *(_Refused.of(over, coords, self.axes, self.places[0]) for over, coords in refused),
+            *(_Refused.of(over, coords, self.axes, self.places[0] if places else None) for over, coords in refused),
             *(_RefusedDiagonal.of(slices, self.axes) for slices in diagonals),
         ]
         self.cells = math.prod(len(self.axes[n]) for n in self.others)
@@ -64,6 +67,9 @@ class Blocks:
         """Batches of queries in order: their number, the k best cells (m, order) of each query, and their scores."""
         for ranges in _ranges([len(self.axes[place]) for place in self.places], self.at_once):
             rates = self._rates(ranges)
+            if self.calibrated is not None:
+                at = np.nonzero(rates > -np.inf)
+                rates[at] = self.calibrated(self._rows(ranges, *at), rates[at])
             lines, columns, found = _by_rate(rates, k) if score is None else self._by_score(ranges, rates, k, score)
             yield len(rates), self._rows(ranges, lines, columns), found
 
@@ -119,7 +125,8 @@ class Blocks:
     def _rows(self, ranges: Ranges, lines: Rows, columns: Rows) -> Rows:
         """Row numbers (m, order) of cells of a batch."""
         rows = np.empty((len(lines), len(self.axes)), np.int64)
-        for n, at, some in zip(self.places, np.unravel_index(lines, [len(some) for some in ranges]), ranges):
+        queries = np.unravel_index(lines, [len(some) for some in ranges]) if ranges else ()
+        for n, at, some in zip(self.places, queries, ranges):
             rows[:, n] = self.axes[n].rows[at + some.start, 0]
         shape = [len(self.axes[n]) for n in self.others]
         for n, at in zip(self.others, np.unravel_index(columns, shape)):
@@ -183,9 +190,11 @@ class _Refused:
     leading: int | None
 
     @classmethod
-    def of(cls, places: Sequence[int], coords: NDArray[np.integer], axes: Sequence[Axis], first: int) -> "_Refused":
+    def of(
+        cls, places: Sequence[int], coords: NDArray[np.integer], axes: Sequence[Axis], first: int | None
+    ) -> "_Refused":
         positions = _positions(coords, [axes[place] for place in places])
-        leading = list(places).index(first) if first in places else None
+        leading = list(places).index(first) if first is not None and first in places else None
         if leading is not None:
             positions = positions[np.argsort(positions[:, leading], kind="stable")]
         return cls(tuple(places), positions, leading)

@@ -23,7 +23,9 @@ class TopHeap:
     """Collects cells by row numbers of the whole relation.
 
     `exact`: rate of cells where the search finds only a bound; a cell may then be offered twice. `score`: ranking
-    score, at most 1 − exp(−rate); None ranks by the rate. `allowed`: which cells are candidates; None for all.
+    score, at most 1 − exp(−rate); None ranks by the rate. `min_rate`: rate below which no cell has more than a rate
+    after calibration. `max_scored`: cells after whose scoring the search ends, and `is_exact` is False. `allowed`:
+    which cells are candidates; None for all.
     """
 
     k: int
@@ -31,6 +33,9 @@ class TopHeap:
     allowed: Callable[[Rows], NDArray[np.bool_]] | None
     exact: Score | None = None
     score: Score | None = None
+    min_rate: Callable[[float], float] | None = None
+    max_scored: float = math.inf
+    is_exact: bool = True
     rows: Rows = field(init=False)
     scores: Array = field(init=False)
     floor: float = -math.inf
@@ -69,9 +74,12 @@ class TopHeap:
             rows, values = rows[values > self.floor], values[values > self.floor]
         if self.score is not None and len(rows):
             values = self.score(rows)
+            self.max_scored -= len(rows)
         self._waiting.append((rows, values))
         if 4 * sum(len(waiting) for _, waiting in self._waiting) >= self.k:
             self.settle()
+        if self.max_scored < 0:
+            self.floor, self.is_exact = math.inf, False
 
     def _whole(self, cells: Rows) -> Rows:
         rows = np.empty((len(cells), self.order), np.int64)
@@ -102,4 +110,5 @@ class TopHeap:
         if self.score is None:
             return score * (1 + TIE)
         # P(x > 0) = E[1 − exp(−λ)] ≤ 1 − exp(−E λ), by Jensen
-        return -math.log1p(-score) * (1 + TIE) if score < 1 else math.inf
+        rate = -math.log1p(-score) if score < 1 else math.inf
+        return (rate if self.min_rate is None else self.min_rate(rate)) * (1 + TIE)

@@ -4,7 +4,7 @@ import math
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,21 @@ from plait.analysis.topk.contraction import Axis
 from plait.analysis.topk.exposure_regions import with_summed_rates
 from plait.analysis.topk.heap import Score, TopHeap
 from plait.data.encoding.names import listed
-from plait.errors import DataError, NoCandidatesWarning, ParameterError, TableLocation, quoted, suggestion
+from plait.errors import (
+    DataError,
+    InexactSearchWarning,
+    NoCandidatesWarning,
+    ParameterError,
+    PlaitWarning,
+    TableLocation,
+    quoted,
+    suggestion,
+)
 from plait.files.write import appending
 from plait.forked import refuse_in_fork
 from plait.model.model import Equation
 from plait.progress import counting
+from plait.storage.calibration import NO_CALIBRATION, Calibration
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 
@@ -38,26 +48,24 @@ SCORES = ("mean", "probability", "rate")
 Batch = tuple[int, Rows, Array]  # number of queries; cells (m, order), and their scores
 
 
-def propose(
-    fit: Fitted, relation: str, k: int = 10, **options: Any
-) -> "tuple[pl.DataFrame, NoCandidatesWarning | None]":
+def propose(fit: Fitted, relation: str, k: int = 10, **options: Any) -> "tuple[pl.DataFrame, PlaitWarning | None]":
     """The k most probable links: the relation's index columns, then those of `predict`; best first. See `Fit.top`.
 
-    A `NoCandidatesWarning` is returned rather than raised where rules exclude all cells of the query: warning filters
-    are shared by threads.
+    A `NoCandidatesWarning` is returned rather than raised where rules exclude all cells of the query, and an
+    `InexactSearchWarning` where a search ended early: warning filters are shared by threads.
 
-    The result is exact: no cell left out has a better score. Rates with a relative difference below 1e-12 are ties.
-    Ties for the last ranks are resolved in the same way in every call, independent of names; the cells shown are in the
-    order of their rows.
+    Without the latter the result is exact: no cell left out has a better score. Rates with a relative difference below
+    1e-12 are ties. Ties for the last ranks are resolved in the same way in every call, independent of names; the cells
+    shown are in the order of their rows.
     """
     query = TopQuery.of(fit, relation, k, **options)
     table = query.table(list(query.batches()))
-    return table, query.no_candidates(len(table))
+    return table, query.warning(len(table))
 
 
 def propose_to_file(
     fit: Fitted, relation: str, k: int, output: Any, *, escape_formulas: bool = True, **options: Any
-) -> tuple[int, NoCandidatesWarning | None]:
+) -> tuple[int, PlaitWarning | None]:
     """Write the table of `propose` to a file, some queries of `per` at a time. Returns the number of links.
 
     Row groups have at least `TUNING.top_chunk_links` links, but for the last.
@@ -85,7 +93,7 @@ def propose_to_file(
         if n_waiting or not links:
             append(query.table(waiting))
     links += n_waiting
-    return links, query.no_candidates(links)
+    return links, query.warning(links)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +106,7 @@ class TopQuery:
     places: Sequence[int]
     score: str
     candidates: Candidates
+    inexact: list[int] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -135,14 +144,22 @@ class TopQuery:
         """Number of combinations of entities of `per`; 1 without."""
         return math.prod(len(self.candidates.axes[place]) for place in self.places)
 
+    @property
+    def _calibration(self) -> Calibration | None:
+        """Calibration with features, if cells are ranked by a probability."""
+        likelihood, relation = self.fit.likelihood[self.equation.relation], self.equation.relation
+        own = self.fit.calibration.get(relation, NO_CALIBRATION)
+        by_probability = self.score == "probability" or (self.score == "mean" and likelihood.binary)
+        return own if own.features and by_probability else None
+
     def batches(self) -> Iterator[Batch]:
         """Batches of queries in order."""
         axes, places = self.candidates.axes, self.places
         k = min(self.k, math.prod(len(axis) for n, axis in enumerate(axes) if n not in places))
         if k == 0 or not all(map(len, axes)):
             return
-        # Calibration keeps the order of cells, and the search bounds the probabilities of the posterior.
-        fit, relation = self.fit._uncalibrated(), self.equation.relation
+        # Without features calibration keeps the order of cells, and the search bounds probabilities of the posterior.
+        fit, relation = self.fit if self._calibration else self.fit._uncalibrated(), self.equation.relation
         likelihood = fit.likelihood[relation]
         score: Score | None = None
         if self.score == "probability" or (self.score == "mean" and likelihood.binary):
@@ -155,22 +172,38 @@ class TopQuery:
     def _search(self, k: int, score: Score | None) -> Iterator[Batch]:
         fit, candidates, places = with_summed_rates(self.fit), self.candidates, self.places
         equation = fit.model.equation(self.equation.relation)
-        axes = candidates.axes
+        axes, calibration, known = candidates.axes, self._calibration, fit.known[equation.relation]
 
         def heap() -> TopHeap:
-            return TopHeap(k, len(axes), candidates, score=score)
+            if calibration is None:
+                return TopHeap(k, len(axes), candidates, score=score)
+            bound = partial(calibration.min_rate, known)
+            return TopHeap(
+                k, len(axes), candidates, score=score, min_rate=bound, max_scored=TUNING.max_calibrated_cells
+            )
 
-        if not places:
+        if not places and calibration is None:
             best = heap()
             search_cells(fit, equation, axes, best)
             yield 1, best.rows, best.scores
             return
         again = candidates.again if candidates.groups else None
-        blocks = Blocks(fit, equation, axes, places, candidates.refused(), candidates.closed.diagonals, again)
+        calibrated = None
+        if calibration is not None:
+
+            def calibrated(rows: Rows, rates: Array) -> Array:
+                return calibration.at(known, known.canonical(rows)).apply(rates)
+
+        blocks = Blocks(
+            fit, equation, axes, places, candidates.refused(), candidates.closed.diagonals, again, calibrated
+        )
         if blocks.at_once:
             yield from blocks.best(k, score)
             return
-        for best in search_per_entity(fit, equation, axes, places, heap):
+        for best in search_per_entity(fit, equation, axes, places, heap) if places else [heap()]:
+            if not places:
+                search_cells(fit, equation, axes, best)
+            self.inexact.extend([] if best.is_exact else [len(best.rows)])
             yield 1, best.rows, best.scores
 
     def table(self, batches: Sequence[Batch]) -> "pl.DataFrame":
@@ -191,8 +224,17 @@ class TopQuery:
         table = pl.DataFrame({**names, **{name: values[order] for name, values in found.items()}})
         return add_titles(fit, table, equation.indices)
 
-    def no_candidates(self, n_links: int) -> NoCandidatesWarning | None:
-        """Warning where nothing is found because rules, and not only known links, exclude all cells."""
+    def warning(self, n_links: int) -> PlaitWarning | None:
+        """Warning where nothing is found because rules, and not only known links, exclude all cells; or where the
+        search ended early.
+        """
+        if self.inexact:
+            return InexactSearchWarning(
+                f"the list may lack some links: the search ended after {TUNING.max_calibrated_cells:,} cells, the "
+                "order of which was calibrated with features.",
+                location=self.equation.relation,
+                hint="Restrict the query by `given` or `per`.",
+            )
         rules = self.candidates.rules() if self.k and not n_links else []
         if not rules:
             return None
