@@ -36,6 +36,7 @@ TABLES = (
     "pruning",
     "ranks",
     "repeats",
+    "rules",
     "starts",
     "sums",
     "time",

@@ -81,7 +81,9 @@ def test_entries_and_array_give_the_same_fit(seed):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(5, 305))
+@pytest.mark.parametrize(
+    "seed", [*range(5, 105), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(105, 505))]
+)
 def test_entries_and_array_give_the_same_fit_on_random_models(seed):
     test_entries_and_array_give_the_same_fit(seed)
 

@@ -2,7 +2,7 @@
 
 Bodies are paths of up to three links from h to t, each in either direction, with distinct entities, so that the triple
 of the head never stands in its own body. Bodies are found on sampled triples (as AnyBURL does, Meilicke et al. 2019),
-and counted by products of sparse matrices (docs/math.md, section 17).
+and counted by following their paths (docs/math.md, section 17).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,16 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from plait._typing import Array, Rows
+from plait._typing import AnyArray, Array, Rows
 from plait.data.sparse.keys import columns_of, pack
+from plait.jit import exact_kernel
 
 MAX_LENGTH = 3  # links of a body: longer paths join nearly everything
 SAMPLED_TRIPLES = 400  # of a relation, on which bodies are found
 SAMPLED_LINKS = 40  # of an entity that are followed while bodies are found
-SAMPLED_HEADS = 4_000  # on which the confidence of bodies with many paths is estimated
-EXACT_PATHS = 5_000_000  # of a body up to which all of its heads are counted
-CHUNK_PATHS = 20_000_000  # of a product of matrices at a time: some 300 MB
-MAX_PATHS = 400_000_000  # of a body: one with more says nothing and costs seconds
+PATHS_OF_MINING = 6_000_000_000  # of all bodies, followed to count them: some 100 seconds
+MIN_PATHS, EXACT_PATHS = 100_000, 5_000_000  # of one body: beyond its share of them, some heads are counted
+MIN_HEADS = 100  # that are counted of each body
+MAX_PATHS = 100_000_000  # of a body: one with more joins nearly everything and costs seconds
+CHUNK_PAIRS = 20_000_000  # that a body may join in one call: 20 bytes each
 MAX_BODIES = 300  # of one length tried for a relation, those that join most sampled triples
 PRIOR_PAIRS = 5  # added to the pairs that a body joins, as AnyBURL does: few pairs prove little
 MIN_SUPPORT = 2  # triples, below which a rule is an accident
@@ -61,23 +63,35 @@ class TripleGraph:
 
     @cached_property
     def links(self) -> list[Any]:
-        """csr array (n_entities, n_entities) of ones for every link number, without loops."""
+        """csr array (n_entities, n_entities) of ones for every link number, without loops, ends in order."""
         from scipy.sparse import csr_array
 
         h, p, t = self.triples[self.triples[:, 0] != self.triples[:, 2]].T
-        order = np.argsort(p, kind="stable")
-        h, t, starts = h[order], t[order], np.searchsorted(p[order], np.arange(self.n_relations + 1))
+        order = np.lexsort((t, h, p))
+        h, t, starts = h[order].astype(np.int32), t[order].astype(np.int32), np.searchsorted(p[order], self._numbers)
         shape, found = (self.n_entities, self.n_entities), []
         for lo, hi in pairwise(starts):
             found.append(csr_array((np.ones(hi - lo, np.float32), (h[lo:hi], t[lo:hi])), shape=shape))
-        return [*found, *(each.T.tocsr() for each in found)]
+        found += [each.T.tocsr() for each in found]
+        for each in found:
+            each.sort_indices()
+        return found
+
+    @property
+    def _numbers(self) -> Rows:
+        return np.arange(self.n_relations + 1)
 
     @cached_property
-    def steps(self) -> list[Any]:
-        """The same with rows that add up to 1: where a random walk goes next."""
-        from scipy.sparse import diags_array
+    def shares(self) -> list[Array]:
+        """One over the number of links of each entity (n_entities,), for every link number: a step of a random walk."""
+        return [1.0 / np.maximum(np.diff(A.indptr), 1) for A in self.links]
 
-        return [(diags_array(1.0 / np.maximum(A.sum(axis=1), 1.0)) @ A).tocsr().astype(np.float32) for A in self.links]
+    @cached_property
+    def leaving(self) -> tuple[Rows, Rows, Rows]:
+        """Triples without loops by head: starts (n_entities + 1,), relations, and tails."""
+        h, p, t = self.triples[self.triples[:, 0] != self.triples[:, 2]].T
+        order = np.argsort(h, kind="stable")
+        return np.searchsorted(h[order], np.arange(self.n_entities + 1)), p[order], t[order]
 
     @cached_property
     def around(self) -> tuple[Rows, Rows, Rows]:
@@ -95,10 +109,10 @@ class TripleGraph:
         return (link + self.n_relations) % (2 * self.n_relations)
 
     def paths(self, body: Sequence[int]) -> Array:
-        """Number of paths from every entity along a body, loops included, (n_entities,)."""
+        """Number of paths from every entity along a body and its beginnings, loops included, (n_entities,)."""
         count = np.ones(self.n_entities)
-        for link in reversed(body):
-            count = self.links[link] @ count
+        for number, link in enumerate(reversed(body)):
+            count = self.links[link] @ (count + (number > 0))
         return count
 
 
@@ -156,59 +170,121 @@ def _frequent(triple: Rows, bodies: Rows, n_links: int) -> list[tuple[int, ...]]
     return [tuple(int(link) for link in body) for body in zip(*np.unravel_index(codes[order], shape))]
 
 
-def joined_pairs(graph: TripleGraph, body: Sequence[int], rows: Rows, matrices: Any = None) -> Any:
-    """Paths with distinct entities along a body from some heads: their numbers as a csr array (n_rows, n_entities).
+@exact_kernel
+def follow_body(
+    rows: Rows,
+    length: int,
+    starts: tuple[AnyArray, ...],
+    ends: tuple[AnyArray, ...],
+    out: tuple[Array, ...],
+    back: tuple[Array, ...],
+    leaving: tuple[Rows, ...],
+    support: Rows,
+    heads: AnyArray,
+    tails: AnyArray,
+    values: AnyArray,
+) -> int:
+    """Number of pairs that a body joins, from some heads, by paths of distinct entities.
 
-    `matrices`: other values of the links than 1; what is subtracted leaves rounding errors then.
+    Adds the links of every relation among them to `support` (n_relations,). Where the arrays have room, writes heads,
+    tails and values (n, 3): number of paths, and probabilities of walks from h and from t.
+    starts, ends: links of each step; out, back: shares of each step, in its direction and the other one.
     """
-    use = graph.links if matrices is None else matrices
-    A = [use[link] for link in body]
-    found = A[0][rows]
-    for step in A[1:]:
-        found = found @ step
-    if len(body) == 3:  # without those that pass h or t on their way
-        returns = _diagonal(A[0], A[1])[rows]
-        found = found - _scaled(A[2][rows], returns) - (A[0][rows] * _diagonal(A[1], A[2])[None, :]).tocsr()
-        found = found + (A[0][rows] * A[1].T.tocsr()[rows] * A[2][rows]).tocsr()
-    found = found.tocsr()
-    _clear_loops(found, rows)
-    found.data[found.data < 0.5 if matrices is None else found.data <= 0.0] = 0.0
-    found.eliminate_zeros()
-    found.sort_indices()
-    return found
+    n, last = len(starts[0]) - 1, length - 1
+    middle, found = np.zeros((n, 3)), np.zeros((n, 3))
+    seen = np.zeros(n, np.bool_)
+    middles, reached = np.empty(n, np.int64), np.empty(n, np.int64)
+    pairs = 0
+    for h in rows:
+        n_middles = n_reached = 0
+        if length == 1:
+            middles[0], n_middles = h, 1
+            middle[h] = 1.0
+        for i in range(starts[0][h], starts[0][h + 1] if length > 1 else starts[0][h]):
+            x = ends[0][i]
+            if length == 2:
+                middles[n_middles] = x
+                n_middles += 1
+                middle[x, 0], middle[x, 1], middle[x, 2] = 1.0, out[0][h], back[0][x]
+                continue
+            for j in range(starts[1][x], starts[1][x + 1]):
+                y = ends[1][j]
+                if y == h:
+                    continue
+                if middle[y, 0] == 0.0:
+                    middles[n_middles] = y
+                    n_middles += 1
+                forward, backward = out[0][h] * out[1][x], back[0][x] * back[1][y]
+                middle[y, 0] += 1.0
+                middle[y, 1] += forward
+                middle[y, 2] += backward
+                lo, hi = starts[2][y], starts[2][y + 1]
+                while lo < hi:  # without the path h, x, y, x
+                    at = (lo + hi) // 2
+                    if ends[2][at] < x:
+                        lo = at + 1
+                    else:
+                        hi = at
+                if lo < starts[2][y + 1] and ends[2][lo] == x:
+                    found[x, 0] -= 1.0
+                    found[x, 1] -= forward * out[2][y]
+                    found[x, 2] -= backward * back[2][x]
+        for m in range(n_middles):
+            y = middles[m]
+            for j in range(starts[last][y], starts[last][y + 1]):
+                t = ends[last][j]
+                if t == h:
+                    continue
+                if not seen[t]:
+                    seen[t] = True
+                    reached[n_reached] = t
+                    n_reached += 1
+                found[t, 0] += middle[y, 0]
+                found[t, 1] += middle[y, 1] * out[last][y]
+                found[t, 2] += middle[y, 2] * back[last][t]
+            middle[y] = 0.0
+        for i in range(leaving[0][h], leaving[0][h + 1]):
+            if found[leaving[2][i], 0] > 0.5:
+                support[leaving[1][i]] += 1
+        for m in range(n_reached):
+            t = reached[m]
+            if found[t, 0] > 0.5:
+                if pairs < len(tails):
+                    heads[pairs], tails[pairs] = h, t
+                    values[pairs, 0], values[pairs, 1], values[pairs, 2] = found[t, 0], found[t, 1], found[t, 2]
+                pairs += 1
+            found[t] = 0.0
+            seen[t] = False
+    return pairs
 
 
-def _diagonal(A: Any, B: Any) -> Array:
-    """Diagonal of a product, (n,)."""
-    return np.asarray((A * B.T.tocsr()).sum(axis=1))
-
-
-def _scaled(A: Any, rows: Array) -> Any:
-    from scipy.sparse import diags_array
-
-    return (diags_array(rows) @ A).tocsr()
-
-
-def _clear_loops(A: Any, rows: Rows) -> None:
-    """Set entries from a head to itself to 0."""
-    A.data[np.repeat(rows, np.diff(A.indptr)) == A.indices] = 0.0
+def _followed(graph: TripleGraph, body: Sequence[int], rows: Rows, room: int = 0) -> tuple[int, Rows, list[AnyArray]]:
+    """Number of pairs of a body from some heads, support by relation, and up to `room` heads, tails and values."""
+    support = np.zeros(graph.n_relations, np.int64)
+    written = [np.empty(room, np.int32), np.empty(room, np.int32), np.empty((room, len(WALKS)), np.float32)]
+    steps = [body[min(place, len(body) - 1)] for place in range(MAX_LENGTH)]
+    pairs = follow_body(
+        rows, len(body), tuple(graph.links[link].indptr for link in steps),
+        tuple(graph.links[link].indices for link in steps), tuple(graph.shares[link] for link in steps),
+        tuple(graph.shares[graph.back(link)] for link in steps), graph.leaving, support, *written,
+    )  # fmt: skip
+    return pairs, support, [each[:pairs] for each in written]
 
 
 def mine(graph: TripleGraph, max_length: int, min_confidence: float, max_rules: int, seed: int) -> list[HornRule]:
     """Rules of all relations by relation, the most confident first: at most `max_rules` for each."""
     rng = np.random.default_rng(seed)
-    wanted: dict[tuple[int, ...], list[int]] = {}
+    wanted: dict[tuple[int, ...], None] = {}
     for head in range(graph.n_relations):
         own = graph.triples[(graph.triples[:, 1] == head) & (graph.triples[:, 0] != graph.triples[:, 2])]
         if len(own) > SAMPLED_TRIPLES:
             own = own[np.sort(rng.choice(len(own), SAMPLED_TRIPLES, replace=False))]
         if len(own) >= MIN_SUPPORT:
-            for body in find_bodies(graph, own, max_length):
-                wanted.setdefault(body, []).append(head)
-    found = _short_rules(graph)
-    heads = np.sort(rng.choice(graph.n_entities, min(SAMPLED_HEADS, graph.n_entities), replace=False))
-    for body, relations in wanted.items():
-        found += _counted(graph, body, relations, heads)
+            wanted |= dict.fromkeys(find_bodies(graph, own, max_length))
+    found, order = _short_rules(graph), rng.permutation(graph.n_entities)
+    most = int(np.clip(PATHS_OF_MINING // max(len(wanted), 1), MIN_PATHS, EXACT_PATHS))
+    for body in wanted:
+        found += _counted(graph, body, order, most)
     by_head: dict[int, list[HornRule]] = {}
     for rule in found:
         if rule.support >= MIN_SUPPORT and rule.confidence >= min_confidence:
@@ -241,30 +317,21 @@ def _short_rules(graph: TripleGraph) -> list[HornRule]:
     ]
 
 
-def _counted(graph: TripleGraph, body: tuple[int, ...], relations: Sequence[int], heads: Rows) -> Iterator[HornRule]:
-    """A body as rules of some relations; on sampled heads where it has many paths."""
+def _counted(graph: TripleGraph, body: tuple[int, ...], order: Rows, most: int) -> Iterator[HornRule]:
+    """A body as rules of all relations; counted on the first heads of `order` where it has more than `most` paths."""
     paths = graph.paths(body)
     total = float(paths.sum())
     if total > MAX_PATHS:
         return
-    rows = np.arange(graph.n_entities) if total <= EXACT_PATHS else heads
-    rows = rows[paths[rows] > 0]
+    rows = order[paths[order] > 0]
+    if total > most:
+        rows = rows[: max(int(len(rows) * most / total), MIN_HEADS)]
     scale = total / max(float(paths[rows].sum()), 1.0)
-    pairs, support = 0, np.zeros(len(relations))
-    for chunk in path_chunks(paths, rows):
-        joined = joined_pairs(graph, body, chunk)
-        joined.data[:] = 1.0
-        pairs += joined.nnz
-        support += [(joined * graph.links[head][chunk]).sum() for head in relations]
-    for head, count in zip(relations, support):
-        if pairs and count:
-            yield _rule(graph, head, body, float(count) * max(scale, 1.0), pairs * max(scale, 1.0))
-
-
-def path_chunks(paths: Array, rows: Rows) -> Iterator[Rows]:
-    """Rows in chunks of at most `CHUNK_PATHS` paths."""
-    bounds = np.unique(np.floor(np.cumsum(paths[rows]) / CHUNK_PATHS), return_index=True)[1]
-    yield from (part for part in np.split(rows, bounds[1:]) if len(part))
+    pairs, support, _ = _followed(graph, body, np.sort(rows))
+    for head in np.flatnonzero(support).tolist():
+        count = float(support[head])
+        links = tuple((int(link % graph.n_relations), bool(link < graph.n_relations)) for link in body)
+        yield HornRule(head, links, round(count * scale), count / (pairs + PRIOR_PAIRS))
 
 
 def _rule(graph: TripleGraph, head: int, body: Sequence[int], support: float, pairs: float) -> HornRule:
@@ -286,24 +353,29 @@ def values_of(graph: TripleGraph, rule: HornRule, room: int) -> tuple[Rows, Rows
     body begins with the relation of the head.
     """
     body = numbers_of(graph, rule)
-    paths = graph.paths(body)
-    back = {link: graph.steps[graph.back(link)].T.tocsr() for link in set(body)}
-    parts: list[tuple[Rows, Rows, Array]] = []
-    for chunk in path_chunks(paths, np.flatnonzero(paths)):
-        joined = joined_pairs(graph, body, chunk)
-        h, t = chunk[np.repeat(np.arange(len(chunk)), np.diff(joined.indptr))], joined.indices.astype(np.int64)
-        forward = _looked_up(joined, joined_pairs(graph, body, chunk, graph.steps))
-        backward = _looked_up(joined, joined_pairs(graph, body, chunk, back))
-        parts.append((h, t, np.column_stack([np.ones(len(h)), forward, backward]).astype(np.float32)))
-        room -= len(h)
+    most = np.minimum(graph.paths(body), graph.n_entities)
+    parts: list[list[AnyArray]] = []
+    for rows in _chunks(most):
+        pairs, _, written = _followed(graph, body, rows, int(most[rows].sum()))
+        parts.append([each.copy() for each in written])
+        room -= pairs
         if room < 0:
             parts.clear()
             break
     if not parts:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 3), np.float32)
     h, t, values = (np.concatenate(each) for each in zip(*parts))
+    h, t = h.astype(np.int64), t.astype(np.int64)
+    values[:, 0] = 1.0
     _leave_own_out(graph, rule, body, h, t, values)
-    return h, t, np.minimum(values, 1.0)
+    return h, t, np.clip(values, 0.0, 1.0)
+
+
+def _chunks(most: Array) -> Iterator[Rows]:
+    """Heads in chunks that join at most `CHUNK_PAIRS` pairs, where a head alone joins fewer."""
+    rows = np.flatnonzero(most)
+    bounds = np.unique(np.floor(np.cumsum(most[rows]) / CHUNK_PAIRS), return_index=True)[1]
+    yield from (part for part in np.split(rows, bounds[1:]) if len(part))
 
 
 def grounding(rule: HornRule, triples: Rows, head: int, tail: int) -> Rows:
@@ -334,15 +406,6 @@ def grounding(rule: HornRule, triples: Rows, head: int, tail: int) -> Rows:
     )
 
 
-def _looked_up(joined: Any, values: Any) -> Array:
-    """Values at the entries of a csr array, 0 where they have none."""
-    width = joined.shape[1]
-    own = np.repeat(np.arange(joined.shape[0]), np.diff(joined.indptr)) * width + joined.indices
-    there = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr)) * width + values.indices
-    at = np.minimum(np.searchsorted(there, own), max(len(there) - 1, 0))
-    return np.where(there[at] == own, values.data[at], 0.0) if len(there) else np.zeros(len(own))
-
-
 def _leave_own_out(graph: TripleGraph, rule: HornRule, body: Sequence[int], h: Rows, t: Rows, values: Array) -> None:
     """Raise probabilities of walks at known triples of the head, where the first step could go along the triple."""
     own = graph.links[rule.head]
@@ -351,6 +414,7 @@ def _leave_own_out(graph: TripleGraph, rule: HornRule, body: Sequence[int], h: R
         (2, body[-1], t, np.bincount(own.indices, minlength=graph.n_entities)),
     ):
         if link == rule.head:
-            known = np.flatnonzero(np.asarray(own[h, t]).reshape(-1))
+            heads = np.repeat(np.arange(graph.n_entities), np.diff(own.indptr))
+            known = np.flatnonzero(np.isin(h * graph.n_entities + t, heads * graph.n_entities + own.indices))
             degree = degrees[nodes[known]]
             values[known, column] *= degree / np.maximum(degree - 1, 1)

@@ -175,7 +175,8 @@ class Rules(ComputedFactor):
             for row in shown.iter_rows(named=True)
         ]
         more = len(self.table) - len(shown)
-        return render(Document(repr(self), [Table(columns[: 3 + (self.learnt is not None)], rows, more=more)], {}))
+        note = f"{more:,} more rules: `table` has all of them." if more else ""
+        return render(Document(repr(self), [Table(columns[: 3 + (self.learnt is not None)], rows, note=note)], {}))
 
     def __len__(self) -> int:
         return len(self.found)
