@@ -112,7 +112,10 @@ def test_what_is_left_and_what_is_tested_are_the_data_and_no_more(world, by, lea
 @pytest.mark.thorough
 @given(worlds(), st.sampled_from(["cells", "index", "pair"]), st.integers(0, 100))
 def test_hidden_values_reach_nothing_that_is_fitted(world, by, other):
-    """Hidden cells that are listed get other values, zeros and links alike, and the same bits are fitted."""
+    """Hidden cells that are listed get other values, zeros and links alike, and the same bits are fitted.
+
+    The likelihood is given: an automatic one is chosen from all values, before the split (decision 45).
+    """
     seed, indices, X, observed = world
     if (found := split(world, by, "remove")) is None:
         return
@@ -123,7 +126,7 @@ def test_hidden_values_reach_nothing_that_is_fitted(world, by, other):
     changed = np.where(hidden[at], rng.poisson(1.0, len(table)), X["X"][at])
     again = plait.Relation(
         table.with_columns(value=changed), missing=relation.missing, unseen=relation.unseen,
-        observed=relation.observed, weight=relation.weight,
+        observed=relation.observed, weight=relation.weight, likelihood=relation.likelihood,
     )  # fmt: skip
     second = split((seed, indices, X, {**observed, "X": (again, observed["X"][1])}), by, "remove")
     if second is None:  # it had hidden all links of X
