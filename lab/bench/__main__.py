@@ -1,6 +1,6 @@
 """Everything that is measured, into docs/benchmarks.md; `python -m lab.bench sweep growth`: some parts.
 
-Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. `page` writes the page from what there
+Finished rows are kept, so that an interrupted run goes on; --fresh starts again. `page` writes the page from what there
 is. Tables (answers and all that follow it below) are printed and not kept.
 """
 

@@ -62,7 +62,7 @@ def _judged(table: pl.DataFrame, likelihood: str, seed: int) -> list[float]:
 
 
 def _zeros(fit: plait.Fit, table: pl.DataFrame) -> tuple[np.ndarray, float]:
-    """Cells that nobody listened to, drawn, and how many hidden ones each stands for."""
+    """Random cells without plays, and the number of hidden cells that each stands for."""
     rng, shape = np.random.default_rng(0), fit.known["plays"].shape
     drawn = np.stack([rng.integers(0, size, ZEROS) for size in shape], axis=1)
     listed = [fit.entities[index].encode(table[index], unknown="mark") for index in ("user", "artist")]

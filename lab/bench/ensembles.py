@@ -257,7 +257,7 @@ def _drawn(shape: tuple[int, ...], links: np.ndarray, count: int) -> tuple[np.nd
 
 
 def _nations() -> None:
-    """The bound's two parts, and how sure one fit is beside how much fits differ: Nations by CP, Bernoulli."""
+    """Parts of the ELBO, and the uncertainty of one fit compared with the spread of fits: Nations by CP, Bernoulli."""
     rows = []
     for rank in (5, 20):
         for start, warmup in {"random": 0, "em": 50}.items():

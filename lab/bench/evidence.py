@@ -1,4 +1,4 @@
-"""Evidence beside components: five fits of a graph with common neighbours as evidence, judged by validation links.
+"""Evidence next to components: five fits of a graph with common neighbours as evidence, judged by validation links.
 
 The components alone, the evidence alone, and both, with evidence from the start and joining late (decision 20).
 """

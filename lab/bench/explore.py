@@ -1,5 +1,5 @@
 """`plait explore` under load: 50 clients of 200 requests each over all kinds of pages, at the size of Last.fm, against
-the real command on loopback; how fast pages are that nobody has asked for yet; and search among a million names.
+the real command on loopback; the time of pages that are not cached; and search among a million names.
 
 Clients ask for the next page as soon as they have one. "again" are pages of which some client has asked for before, as
 readers of one run do: drawn from a pool that holds some of every kind; the first time counts as well. "first" are pages

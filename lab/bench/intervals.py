@@ -1,4 +1,4 @@
-"""Probabilities and 90 % intervals by the mean: random CP cells beside 20,000 draws of each; decision 13."""
+"""Probabilities and 90 % intervals by the mean: random CP cells compared with 20,000 draws of each; decision 13."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def compare(cells: int = 60) -> None:
         worst = [f"{value:.3f}" for value in found.max(axis=0)]
         rows.append([f"1e{low} to 1e{high}", *worst[:4], f"{found[:, :2].mean():.4f}", *worst[4:]])
     shown = ["means", "lower", "upper", "low of p", "high of p", "ends of counts, mean", "P(x > 0)", "sd of p"]
-    title = f"What is off at most, as mass: {cells} random CP cells each, 1–5 factors, R = 1–50, C = 0.01–1000"
+    title = f"Largest error of a quantile, as mass: {cells} random CP cells each, 1–5 factors, R = 1–50, C = 0.01–1000"
     show(title, shown, rows)
 
 

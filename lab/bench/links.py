@@ -1,4 +1,4 @@
-"""Links to be predicted, for choosing defaults: real and drawn data, and how well a fit finds what is hidden."""
+"""Link prediction for choosing defaults: real and simulated data, and how well a fit finds hidden links."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -170,8 +170,8 @@ def _uclaf() -> Iterator[Case]:
     for text, rank, likelihood in ((CP, 5, "bernoulli"), (CP, 20, "poisson"), (COUPLED, 5, "bernoulli")):
         data = {"X": plait.Relation(seen, likelihood=likelihood)}
         if text is COUPLED:
-            beside = {"visits": visits, "features": features}
-            data |= {name: plait.Relation(array, likelihood=likelihood) for name, array in beside.items()}
+            side_tables = {"visits": visits, "features": features}
+            data |= {name: plait.Relation(array, likelihood=likelihood) for name, array in side_tables.items()}
         yield _case("UCLAF", text, data, rank, links, known)
 
 

@@ -1,4 +1,4 @@
-"""What packing costs: processor time a row and memory, beside a sort alone. `python -m lab.bench pack`
+"""Cost of packing: processor time per row and memory, compared with a sort alone. `python -m lab.bench pack`
 
 10^7 rows of 10^6 × 200 × 20,000, counts 1 … 5, in no order; integers from Parquet and csv, strings from Parquet. Each
 in a process of its own that has compiled before. DuckDB is asked where it is installed.

@@ -38,7 +38,7 @@ class Levels:
         return np.broadcast_to(psi(self.shape) - np.log(self.rate), (self.size,))
 
     def update(self, counts: float, sums: np.ndarray, fixed: float | None) -> None:
-        """q from so many entries a group and their sums; the hyperprior by maximum likelihood, or its a as given."""
+        """q from the entries of each group and their sums; the hyperprior by maximum likelihood, or its a as given."""
         for _ in range(2):
             self.shape, self.rate = np.full(self.size, self.a + counts), self.a / self.scale + sums
             self.scale = float(self.mean.mean())

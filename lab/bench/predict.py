@@ -1,6 +1,6 @@
 """A million cells with every column: CP-3 of cold, mixed and warm rows, and a Tucker model; seconds.
 
-Then processor time a cell of one fit beside that of five as an ensemble.
+Then processor time per cell of one fit, compared with an ensemble of five.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Sweeps of sums beside those of their terms alone, and of a factor twice beside two factors; processor seconds.
+"""Sweeps of sums compared with those of their terms, of a repeated factor with two factors; processor seconds.
 
 All over the same nonzeros, drawn uniformly, one thread, the runs in turn, so that the ratios hold on a busy machine.
 """

@@ -19,7 +19,7 @@ from lab.bench.peers.peer import Lap
 from lab.harness.apart import environment
 from lab.harness.packages import missing
 
-PATIENCE = 2.0  # seconds that an action of a contender may take in all, what is subtracted included
+PATIENCE = 2.0  # seconds that an action of a contender may take in all, with the subtracted part
 LIMIT = 15.0  # seconds after which a measurement is given up
 LOADING = 90.0  # seconds to load, sort and compile, while the others do
 REPEATS = 12
@@ -87,7 +87,7 @@ class Member:
         return not self.cannot and self.spent * (1 + 1 / max(measured, 1)) <= patience * len(self.laps)
 
     def forget(self) -> None:
-        """Begin to measure anew."""
+        """Start a new measurement."""
         self.laps, self.spent = {action: [] for action in self.laps}, 0.0
 
     def figures(self) -> dict[str, Any]:

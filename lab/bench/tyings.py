@@ -44,7 +44,7 @@ def _data(number: int) -> tuple[np.ndarray, np.ndarray]:
 def _best(
     data: tuple[np.ndarray, np.ndarray], adapt_prior: str | None, sides: tuple[str, ...] = (), a: float | None = None
 ) -> tuple[float, float]:
-    """The bound (less its price, where priors are paid for) and what is held out, of the seed with the best bound."""
+    """ELBO (less its price, where priors have one) and held-out score of the seed with the best ELBO."""
     X, hidden = data
     seen, found = np.where(hidden, np.nan, X), []
     for seed in SEEDS:

@@ -1,7 +1,7 @@
-"""A process that holds one contender and one case, and runs an iteration when told to: `python -m lab.bench.worker`.
+"""A process that holds one contender and one case, and runs an iteration on request: `python -m lab.bench.worker`.
 
-It is told by lines of JSON on stdin and answers by lines of JSON: {"load": contender, "case": …, "threads": n}, then
-{"run": true} as often as one likes. Between two lines it waits, so contenders in turn do not disturb one another.
+It reads requests as lines of JSON on stdin and answers as JSON: {"load": contender, "case": …, "threads": n}, then
+{"run": true} any number of times. Between two lines it waits, so contenders in turn do not disturb one another.
 """
 
 import json
@@ -69,7 +69,7 @@ def main() -> None:
                 found = {"laps": laps, "peak": machine.peak()}
         except Cannot as reason:
             found = {"cannot": str(reason)}
-        except Exception as error:  # whatever a contender raises is a row of the table, not the end of it
+        except Exception as error:  # an error of a contender is a row of the table
             found = {"cannot": last_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])}
         print(json.dumps(found), file=answer, flush=True)
     os._exit(0)  # some contenders crash while they are taken down

@@ -24,7 +24,7 @@ WEIGHTS = (1.0, "auto")
 
 
 def compare() -> None:
-    """UCLAF, then drawn side relations that share all, half or nothing with what is to be predicted."""
+    """UCLAF, then drawn side relations that share all, half or nothing with the predicted relation."""
     warnings.simplefilter("ignore", plait.PlaitWarning)
     if SHARED.exists():
         _uclaf()
@@ -84,8 +84,8 @@ def _draw(kind: str, seed: int) -> tuple[Any, Any, Any]:
     """600 counts of four groups, 5,000 of a side relation, and 600 fresh ones."""
     rng = np.random.default_rng(seed)
     A, B, C, other = (rng.gamma(0.2, 1.0, (size, 4)) for size in (60, 50, 50, 60))
-    beside = {"shared": A, "half": np.c_[A[:, :2], other[:, 2:]], "other": other, "noise": np.ones((60, 4))}[kind]
-    X, Y = A @ B.T, beside @ C.T
+    side_factor = {"shared": A, "half": np.c_[A[:, :2], other[:, 2:]], "other": other, "noise": np.ones((60, 4))}[kind]
+    X, Y = A @ B.T, side_factor @ C.T
     return tuple(
         rng.poisson(rates * total / rates.sum()).astype(float) for rates, total in ((X, 600), (Y, 5000), (X, 600))
     )

@@ -17,7 +17,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 
 
 def call(function: str, longest: float = LONGEST, threads: int | None = None, /, **arguments: Any) -> dict[str, Any]:
-    """Call `module:function` in a process of its own, with as many threads as there are processors unless told.
+    """Call `module:function` in a process of its own, by default with one thread per processor.
 
     What it returns, a dict, and its peak memory in bytes.
     """
@@ -29,7 +29,7 @@ def call(function: str, longest: float = LONGEST, threads: int | None = None, /,
 
 
 def environment(threads: int | None = None) -> dict[str, str]:
-    """The environment of a process that may use so many threads."""
+    """The environment of a process with this number of threads."""
     more = {
         "OMP_PROC_BIND": "false",
         "PYTHONWARNINGS": "ignore",

@@ -22,14 +22,14 @@ def parser(module: str, about: str, home: str) -> argparse.ArgumentParser:
         prog=f"python -m {module}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("--quick", action="store_true", help=f"small, to see that it works; kept in .cache/{home}")
-    made.add_argument("--fresh", action="store_true", help="begin anew what is named")
+    made.add_argument("--fresh", action="store_true", help="measure the named parts again")
     made.add_argument("--folder", type=_named, help=f"of results and plots; docs/{home} unless quick")
     made.add_argument("--page", type=_named, help=f"docs/{home}.md; {home}.md in the folder if that is another")
     return made
 
 
 def parse(made: argparse.ArgumentParser, arguments: Sequence[str] | None, parts: Sequence[str]) -> argparse.Namespace:
-    """What is given, some of these parts among it; `page` alone measures nothing."""
+    """Parsed arguments, with some of these parts; `page` alone measures nothing."""
     made.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join((*parts, 'page'))}")
     made.add_argument("--only", default="", help="rows whose name has this text")
     given = understood(made, arguments)
@@ -39,7 +39,7 @@ def parse(made: argparse.ArgumentParser, arguments: Sequence[str] | None, parts:
 
 
 def understood(made: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """What is given, and as `command` how it was typed, without the folders of this machine."""
+    """Parsed arguments, and as `command` the command line without the folders of this machine."""
     arguments = sys.argv[1:] if arguments is None else arguments
     return made.parse_args(arguments, argparse.Namespace(command=" ".join([made.prog, *map(_typed, arguments)])))
 
@@ -59,7 +59,7 @@ def _named(text: str) -> Path:
 
 
 def places(given: argparse.Namespace, home: str) -> tuple[Path, Path]:
-    """The folder of results and plots, and the page: beside the folder in docs, in it elsewhere."""
+    """The folder of results and plots, and the page: next to the folder in docs, in it elsewhere."""
     folder = given.folder or ROOT / (".cache" if given.quick else "docs") / home
     return folder, given.page or (folder if given.quick or given.folder else folder.parent) / f"{home}.md"
 
@@ -87,7 +87,7 @@ def _interrupt(number: int, frame: object) -> None:
 def measure(
     study: Study, home: str, parts: Sequence[str], todo: Sequence[Row], given: argparse.Namespace, write: Write
 ) -> int:
-    """Forget if asked, measure what is not measured yet, write the page. -> the exit code."""
+    """With --fresh forget results; measure what is missing; write the page. -> the exit code."""
     folder, page = places(given, home)
     file = folder / NAME
     todo, failed = [row for row in todo if given.only in title(row.about)], 0

@@ -35,7 +35,7 @@ def version(package: str) -> str | None:
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
-    """The packages beneath Plait, and some beside it, as far as they are there."""
+    """Versions of dependencies and of related packages that are installed."""
     return {name: found for name in (*BENEATH, *sorted(packages)) if (found := version(name))}
 
 
@@ -53,13 +53,13 @@ def held() -> int:
 
 
 def free() -> float:
-    """Bytes of memory that nobody uses; without end where that is not known."""
+    """Bytes of free memory; infinite if unknown."""
     lines = [line for line in _lines("/proc/meminfo") if line.startswith("MemAvailable")]
     return int(lines[0].split()[1]) * 1024.0 if lines else float("inf")
 
 
 def forget_peak() -> None:
-    """From here on `peak` counts anew (Linux)."""
+    """Reset `peak` (Linux)."""
     with suppress(OSError):  # elsewhere the peak is that of the whole process
         Path("/proc/self/clear_refs").write_text("5")
 

@@ -1,6 +1,6 @@
-"""The packages that Plait is measured beside: `python -m lab.harness.packages bench` installs those that can be had.
+"""The packages that Plait is compared with: `python -m lab.harness.packages bench` installs those that can be had.
 
-Why the others are missing is kept beside them, for the page to say.
+The reasons why others are missing are stored with them, for the page.
 """
 
 import importlib

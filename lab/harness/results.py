@@ -16,7 +16,7 @@ import polars as pl
 from lab.harness.machine import machine
 from plait.errors import DataError, ParameterError
 
-Cell = Mapping[str, Any]  # what is measured: {"method": "PLTF-VB", "missing": 0.6, "run": 3}
+Cell = Mapping[str, Any]  # of a table: {"method": "PLTF-VB", "missing": 0.6, "run": 3}
 Figures = Mapping[str, Any]  # what was found: {"auc": 0.97, "ap": 0.55, "seconds": 0.4}
 Line = dict[str, Any]
 
@@ -108,7 +108,7 @@ def read(path: Path) -> Found:
 
 
 def forget(path: Path, cells: Sequence[Cell], parts: Sequence[str] = ()) -> None:
-    """Leave these cells out of a file, and all of these parts; if no cell is left, what is said of the machine too."""
+    """Remove these cells and all of these parts from a file; without any cell, the machine too."""
     found = read(path)
     every = [*found.lines, *found.failures]
     kept = [line for line in every if line["cell"] not in cells and line["cell"].get("part") not in parts]
@@ -155,5 +155,5 @@ def _refuse_other(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]
         if found.get(name) != want:
             raise ParameterError(
                 f"{path} holds results with {name} = {found.get(name)!r}, not {want!r}: the two must not be mixed.\n"
-                f"Name another --folder, or begin anew: --fresh."
+                f"Name another --folder, or start again: --fresh."
             )

@@ -18,7 +18,7 @@ Done = Callable[[Cell], Figures | None]  # what an earlier cell found, if it is 
 
 @dataclass(frozen=True)
 class Row:
-    """about: JSON that names a cell. measure: from what is done so far to its figures."""
+    """about: JSON that names a cell. measure: from earlier results to its figures."""
 
     about: Cell
     measure: Callable[[Done], Figures]
@@ -26,7 +26,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Study:
-    """What a file of results is about. source: of the data; packages: those that Plait is measured beside."""
+    """Header of a file of results. source: of the data; packages: those that Plait is compared with."""
 
     name: str
     source: str

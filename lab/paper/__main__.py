@@ -1,4 +1,4 @@
-"""Rerun the experiments of Ermis & Cemgil 2013, our figures beside theirs; docs/paper.md has our full run.
+"""Rerun the experiments of Ermis & Cemgil 2013, our figures next to theirs; docs/paper.md has our full run.
 
 Finished cells are kept: after Ctrl-C the same command goes on. The folder gets results/*.jsonl and plots.
 
@@ -35,7 +35,7 @@ FIRST = "# The paper, reproduced\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is named, all if nothing is. -> the exit code."""
+    """Run the named experiments, by default all. -> the exit code."""
     parser = command.parser("lab.paper", __doc__, HOME)
     parser.add_argument("names", nargs="*", metavar="experiment", help=f"some of {', '.join(NAMES)}; all if none")
     parser.add_argument("--data", type=Path, help="the folder with the real data; else stand-ins are drawn")
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder, page = command.places(given, HOME)
     lab, chosen = Lab(given.quick, given.data, folder / "results"), with_needs(tuple(given.names))
     check_places(lab, page, given.plots, chosen)
-    for name in anew(given.names or NAMES) if given.fresh else ():
+    for name in to_repeat(given.names or NAMES) if given.fresh else ():
         put_aside(lab.file(name))
     documents = [carry_out(one, lab, given, page) for one in chosen]
     if given.json:
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def check_places(lab: Lab, page: Path, plots: bool, chosen: Sequence[Experiment]) -> None:
-    """Find what is wrong before anything is computed: data that cannot be read, places that cannot be written."""
+    """Check before computing that data can be read and results can be written."""
     if lab.data is not None:
         check(lab.data)
     if plots and importlib.util.find_spec("matplotlib") is None:
@@ -69,13 +69,13 @@ def check_places(lab: Lab, page: Path, plots: bool, chosen: Sequence[Experiment]
         needed.mkdir(parents=True, exist_ok=True)
 
 
-def anew(names: Sequence[str]) -> list[str]:
+def to_repeat(names: Sequence[str]) -> list[str]:
     """The named experiments, and those whose results rest on theirs."""
     return [name for name in NAMES if name in names or set(experiment(name).needs) & set(names)]
 
 
 def put_aside(path: Path) -> None:
-    """Begin anew, but lose nothing: the old results are in a file beside it."""
+    """Start again; the old results stay in a file next to it."""
     if path.exists():
         path.replace(path.with_suffix(".old"))
 
@@ -103,7 +103,7 @@ def carry_out(own: Experiment, lab: Lab, given: argparse.Namespace, page: Path) 
 
 
 def measured(own: Experiment, lab: Lab, cell: Cell, done: Done) -> Figures:
-    """The figures of a cell; poor settings are among what is measured."""
+    """The figures of a cell; poor settings are measured, too."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BelowBaselineWarning)
         return own.measure(lab, cell)

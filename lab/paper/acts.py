@@ -1,4 +1,4 @@
-"""UCLAF as every experiment uses it: the paper's two models, what is hidden, baselines, and how scores are judged."""
+"""UCLAF as every experiment uses it: the paper's two models, hidden cells, baselines and metrics."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ BASELINES = ("popularity", "popularity + 1", "visited", "visited × activity")
 
 def hidden(data: Uclaf, fraction: float, run: int, by: Any = "cells") -> tuple[Any, pl.DataFrame]:
     """The acts with some of their cells missing, and those cells, links and zeros: the same ones for every model."""
-    # Only acts are hidden: where a user has been is known to whoever predicts what is done there, as in the paper.
+    # Only acts are hidden: visits of a user stay known, as in the paper.
     acts = {"acts": plait.Relation(data.links, unseen="zero", likelihood="poisson")}
     train, test = plait.train_test_split(
         acts, "acts", fraction=fraction, by=by, seed=run, model=CP, entities=data.entities

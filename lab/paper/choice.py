@@ -1,6 +1,6 @@
 """How the settings for UCLAF are chosen: on validation cells, hidden from the training part of a split.
 
-As in the experiment itself cells are hidden and put aside; then a quarter of the *remaining* ones are hidden too, and
+As in the experiment itself test cells are held out; then a quarter of the *remaining* ones are hidden too, and
 settings are compared by how well these are found. So in each split the cells hidden there are not looked at; splits of
 other runs and shares are drawn from the same data and overlap with them. The setting with the best mean AUC over all
 three shares of missing cells is used for all of them. (The bound could not choose weights of relations: bounds of
@@ -61,7 +61,7 @@ def cells(lab: Lab) -> list[Cell]:
 
 
 def measure(lab: Lab, cell: Cell) -> Figures:
-    """Hide the test, hide validation cells from what is left, fit the rest, rank the validation cells."""
+    """Hide the test, hide validation cells of the others, fit the rest, rank the validation cells."""
     data, run = load(lab), int(cell["run"] or 0)
     setting = Setting(**{name: value for name, value in cell.items() if name not in ("missing", "run")})  # type: ignore[arg-type]
     training, _ = hidden(data, float(cell["missing"] or 0), run)

@@ -1,4 +1,4 @@
-"""Corrupted links: hidden ones beside the same with another entity, so that only that entity can tell the two apart."""
+"""Corrupted links: hidden ones against the same with another entity, so that only that entity distinguishes the two."""
 
 import numpy as np
 import polars as pl

@@ -50,10 +50,8 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     about = dict[str, Any](cell)
     data, relation, run = load(lab, about["run"]), RELATION[about["task"]], about["run"]
     links = data.links[relation]
-    known = plait.Relation(
-        links, unseen="zero", likelihood="poisson"
-    )  # a story that nobody comments on is one without comments
-    # So many cells cannot be listed: links are hidden, and all that is no known link weighs less.
+    known = plait.Relation(links, unseen="zero", likelihood="poisson")  # a story that is not listed has no comments
+    # There are too many cells to list: links are hidden, and all other cells weigh less.
     train, test = plait.train_test_split(known, relation, fraction=about["missing"], by="thinned_links", seed=run)
     begin = time.perf_counter()
     fit = fitted(data, about["task"], about["method"], train, seed=run, max_iter=20 if lab.quick else SWEEPS)

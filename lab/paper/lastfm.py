@@ -136,7 +136,7 @@ def hidden(data: LastFM, about: Mapping[str, Any]) -> tuple[plait.Relation, pl.D
 
 
 def sides(data: LastFM) -> dict[str, plait.Relation]:
-    """Plays as 0/1, and friends; nobody could be a friend of himself, so the diagonal is missing."""
+    """Plays as 0/1, and friends; self-links are impossible, so they are missing."""
     users = data.friends["user"].unique()
     alone = pl.DataFrame({"user": users, "friend": users})
     return {
@@ -158,7 +158,7 @@ def short(name: str) -> str:
 def another_artist(
     fit: plait.Fit, data: LastFM, tested: tuple[pl.DataFrame, pl.DataFrame], elsewhere: float, seed: int
 ) -> dict[str, float]:
-    """Hidden links beside the same ones with another artist, ranked by share and in pairs; tested: all links, hidden.
+    """Hidden links against the same ones with another artist, ranked by share and in pairs; tested: all links, hidden.
 
     auc_share, ap_share: all of them, by the share of the artist. auc_pair: how often a link has a larger share than its
     own corruption. auc_warm: by the rate, as auc_corrupt_artist is, but without artists who have no known link.

@@ -43,7 +43,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     compiled()
     cube = draw(about["side"], about["known"], about["held_out"], seed=about["run"])
     begin = time.perf_counter()
-    # Cells that are not listed are not 0: nobody measured them.
+    # Cells that are not listed are missing, not 0.
     data = MODEL.bind(
         {"X": plait.Relation(cube.known, observed="listed", likelihood="poisson")}, entities=entities(about["side"])
     )

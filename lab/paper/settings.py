@@ -15,7 +15,7 @@ WARMUP = 50  # sweeps of EM before VB; the paper has none
 
 
 def engine(method: str, *, starts_at_random: bool = True) -> dict[str, Any]:
-    """Settings of Plait that the paper does not have, by name: a new default must not change what is measured.
+    """Settings of Plait that the paper does not have, by name: a new default must not change a measurement.
 
     Fits that start elsewhere, or prune, have no warm-up. Relations name their likelihood: Poisson, as in the paper.
     """

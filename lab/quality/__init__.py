@@ -1,1 +1,1 @@
-"""How good answers are: Plait beside other packages and simple rules, on the same links, by one judge."""
+"""Accuracy of Plait, other packages and simple rules on the same links, by the same metrics."""

@@ -1,7 +1,7 @@
-"""How good answers are, into docs/quality.md; `python -m lab.quality Kinships`: some data.
+"""Accuracy tables, into docs/quality.md; `python -m lab.quality Kinships`: some data.
 
-Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. Rows that wanted a package or data that
-were not there are tried again. `page` writes the page from what there is.
+Finished rows are kept, so that an interrupted run goes on; --fresh starts again. Rows without their package or data are
+tried again. `page` writes the page from stored results.
 """
 
 import sys

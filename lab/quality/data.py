@@ -21,7 +21,7 @@ class Seen:
     """What a method may look at. kind: triples, graph, matrix or tensor.
 
     links (n, order), and of the closed cells (m, order) nothing is known: the diagonal of a graph, cells that are
-    hidden whatever they hold. All others are zeros, or hidden links that look like zeros.
+    hidden, links and zeros alike. All others are zeros, or hidden links that look like zeros.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is judged. links and others (n, order); known: cells that are no rivals in a ranking; axes to rank on.
+    """Test cells. links and others (n, order); known: cells that are no rivals in a ranking; axes to rank on.
 
     lists: the measures of lists, where a query is a whole list, as of a user, and not one link. hits: the k of hits@k.
     loopless: which relations (n_relations,) link no entity to itself, in triples. queries: how many are ranked at most.
@@ -176,7 +176,7 @@ def uclaf(split: int) -> Task:
 
 
 def hidden_cells(X: np.ndarray, share: float, split: int, axes: dict[int, str]) -> Task:
-    """Cells of an array (0/1) are hidden, whatever they hold: a method that can is told which."""
+    """Cells of an array (0/1) are hidden, links and zeros alike; methods that accept missing cells get them."""
     rng = np.random.default_rng(split)
     test = rng.random(X.shape) < share
     valid = ~test & (rng.random(X.shape) < 0.2)

@@ -72,7 +72,7 @@ def _loops(asked: Asked, cells: Cells) -> np.ndarray:
 
 
 def _lists(scores: Scores, asked: Asked) -> dict[str, Figure]:
-    """Measures of the lists of those who have a tested link; what is known otherwise is not listed."""
+    """Metrics of the lists of entities with a test link; known links are not listed."""
     (axis,) = asked.axes
     who = 1 - axis
     owners = _some(np.unique(asked.links[:, who]), asked.queries)

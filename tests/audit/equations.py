@@ -33,7 +33,7 @@ class _Draft:
     equations: list[tuple[str, Indices, list[tuple[str, Indices]]]] = field(default_factory=list)
 
     def some(self, of: str, most: int) -> Indices:
-        """A random subset, at most so many."""
+        """A random subset of at most this size."""
         count = int(self.rng.integers(0, min(most, len(of)) + 1))
         return tuple(map(str, self.rng.permutation(list(of))[:count]))
 

@@ -279,7 +279,7 @@ def test_metrics_within_queries_are_means_over_queries(fits):
 
 
 def test_metrics_within_queries_ignore_the_level_of_a_query():
-    # Whoever has larger rates altogether: pooled, the links of h0 lose to the corruptions of h1.
+    # Entities with larger rates: the links of h0 lose to the corruptions of h1.
     fit = fit_rates(np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), [(0, 1), (1, 0), (0, 0)])
     test = pl.DataFrame({"h": [0, 1], "t": [2, 2]})
     found = plait.evaluate(fit, "R", test, negatives=30)

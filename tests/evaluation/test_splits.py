@@ -142,7 +142,7 @@ def test_hidden_values_reach_nothing_that_is_fitted(world, by, other):
 
 
 # By "links" alone the gaps tell, as `plait.train_test_split` says; where leaks are removed, zeros are chosen next to
-# links. By "leave_last_out" whoever has one link is not tested, so it is judged within those who are.
+# links. By "leave_last_out" entities with one link are not tested, so it is judged within the others.
 UNTOLD = {
     "alone": ("X[i, j, k] = A[i, r] B[j, r] C[k, r]", ("cells", "thinned_links", "index", "pair", "leave_last_out")),
     "mirror": ("X[i, j] = A[i, r] B[j, r]; j: i", BYS[:5]),

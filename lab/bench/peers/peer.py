@@ -67,7 +67,7 @@ class Peer(ABC):
 
 
 class Restarting(Peer):
-    """A package that begins anew with every call: setting up is subtracted by a short and a long run."""
+    """A package that starts again with every call: the difference of a long and a short run leaves out its setup."""
 
     timed = (
         "runs of several iterations less runs of one (medians), the longer twice as long where that takes no seconds"
@@ -90,7 +90,7 @@ class Restarting(Peer):
 
     @abstractmethod
     def run(self, iterations: int) -> None:
-        """So many iterations from a new start."""
+        """Run a number of iterations from a new start."""
 
 
 def timed(run: Callable[[], object]) -> float:

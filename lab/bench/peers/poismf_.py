@@ -23,7 +23,7 @@ class PoisMf(Restarting):
         self.fit(iterations, "pg", maxupd=1)
 
     def fit(self, iterations: int, method: str, **more: float) -> list[np.ndarray]:
-        """Both factors (rows, rank) after so many iterations."""
+        """Both factors (rows, rank) after a number of iterations."""
         import poismf
 
         model = poismf.PoisMF(

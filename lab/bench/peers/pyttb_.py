@@ -36,7 +36,7 @@ class CpApr(Peer):
         return float(times[1] - times[0])
 
     def fit(self, iterations: int, inner: int = 10) -> tuple[Any, dict[str, Any]]:
-        """The factors after so many iterations, and what pyttb says of them."""
+        """The factors after a number of iterations, and the log of pyttb."""
         import pyttb
 
         np.random.seed(0)  # noqa: NPY002  pyttb draws its start from here

@@ -25,7 +25,7 @@ class KlNmf(Restarting):
         self.fit(iterations)
 
     def fit(self, iterations: int) -> list[np.ndarray]:
-        """Both factors (rows, rank) after so many iterations."""
+        """Both factors (rows, rank) after a number of iterations."""
         from sklearn.decomposition import NMF
 
         with warnings.catch_warnings():

@@ -45,8 +45,8 @@ def _estimates(found: Found) -> Table:
     made = []
     for about, f in found.part("front", what="estimate"):
         ratio = words.significant(words.ratio(f.get("estimate"), f.get("peak")))
-        foretold = f.get("cannot") or words.size(f["estimate"])
-        made.append([about["shape"], foretold, words.size(f.get("peak")), ratio])
+        estimated = f.get("cannot") or words.size(f["estimate"])
+        made.append([about["shape"], estimated, words.size(f.get("peak")), ratio])
     return text_table(
         "Memory estimated by plait check, and measured", ["data", "estimate", "peak of plait fit", "ratio"], made
     )

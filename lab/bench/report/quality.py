@@ -57,7 +57,7 @@ def usual(found: Found) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def tables(found: Found) -> Iterator[Table]:
-    """Bounds, hidden links, the Digg-shaped fit, EM beside others."""
+    """ELBOs, hidden links, the Digg-shaped fit, EM compared with others."""
     makers = {"bound": _bounds, "auc": _aucs, "100 sweeps": _hundred, "likelihood": _likelihoods}
     for what, make in makers.items():
         rows = list(found.part("quality", what=what))

@@ -194,12 +194,12 @@ def _large(found: Found) -> Iterator[Target]:
     peaks: Named = [(size, f["disk"]["fit"]["peak"]) for size, f in sizes]
     yield judge("three sweeps from disk, R = 20: peak ≤ 1.5 GB", peaks, 1.5e9, _gigabytes, complete=whole)
     for what, name in (("binding a table", "bind"), ("a fit of a table, R = 20", "fit")):
-        beside: Named = [
+        in_addition: Named = [
             (words.number(about["nonzeros"]) + ":", f["memory"][name]["more"] / about["nonzeros"])
             for about, f in found.part("large")
             if "bind" in f.get("memory", {})
         ]
-        yield judge(f"{what}: peak ≤ 12 bytes per link in addition to the table", beside, 12.0, words.significant)
+        yield judge(f"{what}: peak ≤ 12 bytes per link in addition to the table", in_addition, 12.0, words.significant)
     packs: Named = [
         (size, 1e9 * f["pack"]["cpu"] / about["nonzeros"]) for (size, f), (about, _) in zip(sizes, found.part("large"))
     ]

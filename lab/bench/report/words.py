@@ -19,7 +19,7 @@ def seconds(value: float | None, spread: float | None = None) -> str:
 
 
 def significant(value: float | None, digits: int = 3) -> str:
-    """So many digits, never an exponent: 0.00123, 1.23, 1,234."""
+    """A number of digits, never an exponent: 0.00123, 1.23, 1,234."""
     if value is None or not math.isfinite(value):
         return NOTHING
     if value == 0:

@@ -1,4 +1,4 @@
-"""Dask workers beside threads: what two give over one, what travels, what a lost one costs, 100 lost; and a forecast.
+"""Dask workers compared with threads: speed-up by two, bytes sent, cost of a lost worker, 100 lost ones; an estimate.
 
 The figures of docs/decisions/0029-dask.md and docs/large-data.md. Scheduler and workers are processes of their own.
 """
@@ -92,7 +92,7 @@ class Machines:
         return subprocess.Popen([*command, str(self.file), *more], stderr=subprocess.DEVNULL)
 
     def scale(self, count: int) -> None:
-        """Have so many workers."""
+        """Scale the cluster to a number of workers."""
         while len(self.workers) > count:
             self.kill(len(self.workers) - 1)
         while len(self.workers) < count:
@@ -130,7 +130,7 @@ def _data(nonzeros: int, sizes: Sequence[int]) -> plait.data.bound.Data:
     rng = np.random.default_rng(0)
     cells = np.unravel_index(np.unique(rng.integers(0, np.prod(sizes), nonzeros)), sizes)
     table = pl.DataFrame({**dict(zip("ijk", cells)), "value": rng.poisson(1.0, len(cells[0])) + 1})
-    with warnings.catch_warnings():  # the values are arbitrary: what is measured does not depend on them
+    with warnings.catch_warnings():  # the values are arbitrary: the time does not depend on them
         warnings.simplefilter("ignore", plait.errors.OverdispersionWarning)
         return MODEL.bind({"X": table})
 
@@ -306,7 +306,7 @@ def _kills(machines: Machines, kills: int) -> Figures:
 
 
 def _forecast(links: float, sizes: Sequence[float], done: Done) -> Figures:
-    """Seconds of a sweep that the model of `plait.executors.dask_cost` says of machines that nobody has tried."""
+    """Seconds of a sweep on other machines, by the cost model of `plait.executors.dask_cost`."""
     one, updates = _large(int(links), [int(size) for size in sizes])
     found: Figures = {"one": forecast([one], updates, 1, MACHINE, MACHINE).here}
     for count in (8, 64, 512):

@@ -1,4 +1,4 @@
-"""Measured in a process of its own each: from rows to fibre trees, memory at rest, and what comes after a fit."""
+"""Measured in a process of its own each: from rows to CSF, memory after a fit, and queries."""
 
 import gc
 import tempfile
@@ -20,7 +20,7 @@ MODEL = plait.Model("X[i, j, k] = A[i, r] B[j, r] C[k, r]")
 
 
 def trees(count: int, side: int, source: str, labels: str) -> dict[str, Any]:
-    """Rows a second from a source to fibre trees; beside it, the sweeps of R = 5 that follow."""
+    """Rows per second from a source to CSF, next to the sweeps of R = 5 that follow."""
     case = data.cp3(count, side, 5, "listed")
     table = case.relations["X"].table()
     if labels == "strings":
@@ -66,7 +66,7 @@ def _grown(given: Any) -> Any:
 
 
 def encode(count: int, labels: str, distinct: int) -> dict[str, Any]:
-    """Rows a second of one column of labels, so many different ones: found and sorted, and every row numbered."""
+    """Rows per second of one column with a number of different labels: labels sorted, rows numbered."""
     from plait.data.encoding.names import Seen, build
 
     column = pl.Series("i", np.random.default_rng(0).integers(0, distinct, count))

@@ -1,4 +1,4 @@
-"""The memory that `plait check` foretells, beside what `plait fit` takes at its peak."""
+"""Memory estimated by `plait check`, compared with the peak of `plait fit`."""
 
 import json
 import subprocess
@@ -25,10 +25,10 @@ def compare(model: str, nonzeros: int, side: int, rank: int, observed: str, acce
             timeout=measure.LONGEST,
         )
         fitted = measure.apart([PLAIT, "fit", str(config), "-o", str(Path(folder) / "run")])
-    foretold = json.loads(checked.stdout)["peak_bytes"]
-    if foretold is None:
-        return {"cannot": "no peak is foretold on this system"}
-    return {"estimate": foretold, "peak": fitted.peak}
+    estimated = json.loads(checked.stdout)["peak_bytes"]
+    if estimated is None:
+        return {"cannot": "no peak is estimated on this system"}
+    return {"estimate": estimated, "peak": fitted.peak}
 
 
 def write(case: data.Case, folder: Path, accelerate: bool) -> Path:

@@ -78,7 +78,7 @@ def _timed(items: int, done: Done) -> Figures:
     def rows() -> dict[str, pl.DataFrame]:
         return {"x": pl.DataFrame({"user": [10**9] * 50, "item": rng.choice(items, 50, replace=False)})}
 
-    fit.fold_in(rows())  # what is compiled is compiled
+    fit.fold_in(rows())  # compiles
     again = plait.Fit(**{name: getattr(fit, name) for name in fit.__dataclass_fields__})
     ask = pl.DataFrame({"user": [10**9] * 100, "item": np.arange(100)})
     known = ask.with_columns(user=pl.lit(7))

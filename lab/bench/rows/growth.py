@@ -16,7 +16,7 @@ from plait.machine import memory, processors
 BYTES = 80  # of memory that a fit takes at its peak for every nonzero, with something to spare
 ROOM = 2 / 3  # of the memory may be taken
 
-# All are of CP-3, listed, R = 5, a million nonzeros of 1000³, but for what is varied.
+# All are of CP-3, listed, R = 5, a million nonzeros of 1000³, but for the varied quantity.
 BASE: dict[str, Any] = {"nonzeros": 1_000_000, "sides": [1000] * 3, "rank": 5, "threads": None}
 NONZEROS = (10_000, 100_000, 1_000_000, 3_000_000, 10_000_000, 100_000_000)
 RANKS = (1, 2, 5, 20, 50, 100, 200)
@@ -69,7 +69,7 @@ def sweep(nonzeros: int, sides: list[int], rank: int, threads: int | None, least
 
 
 def scattered(nonzeros: int, sides: tuple[int, ...], rank: int, seed: int = 0) -> data.Case:
-    """About so many cells, each in with the same chance, in order: gaps between them are drawn, in little memory."""
+    """About this number of cells, uniform and in order: draws the gaps between them, in little memory."""
     rng = np.random.default_rng(seed)
     size = int(np.prod([float(side) for side in sides]))
     cells = np.cumsum(rng.geometric(nonzeros / size, nonzeros)) - 1

@@ -1,9 +1,9 @@
-"""Larger than memory: a pass from disk beside one in memory, bytes a nonzero, peaks.
+"""Larger than memory: a pass from disk compared with one in memory, bytes a nonzero, peaks.
 
 --nonzeros 1e8 (the default) … 1e9 of 10^6 × 200 × 20,000, counts 1 … 5, R = 20, drawn without repeats and packed first.
 Everything is measured in a process of its own; the page cache is dropped before every pass from disk, and how fast the
 blocks can be read is measured in between. In memory only up to 2e8 nonzeros; what binding and a fit take there is said
-beside the table, which is the user's own, and of a table that is scanned.
+in addition to the table, which is the user's own, and of a table that is scanned.
 """
 
 import json
@@ -54,7 +54,7 @@ def drop():
 
 def held():
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew: that of reading is not what follows
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak, which reading the table has raised
     except OSError:
         pass
     return resident()[0]
@@ -93,7 +93,7 @@ SCANNED = 'DATA = {"v": plait.scan(str(home / "all.parquet"))}\n'
 
 
 def rows(quick: bool, nonzeros: int | None = None) -> Iterator[Row]:
-    """One size: 1e8 nonzeros unless told."""
+    """One size: by default 1e8 nonzeros."""
     count = nonzeros or (200_000 if quick else NONZEROS)
     yield Row({"part": "large", "nonzeros": count}, partial(_measured, count))
 

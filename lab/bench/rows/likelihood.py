@@ -1,4 +1,4 @@
-"""EM beside the EM of other packages: seconds until the log-likelihood is near the best that any of them finds."""
+"""EM compared with other packages: seconds until the log-likelihood is near the best that any of them finds."""
 
 import subprocess
 import time
@@ -39,7 +39,7 @@ def _all(kind: str, names: tuple[str, ...], quick: bool, done: Any) -> Figures:
         contenders[name] = {"cannot": reason} if reason else _tried(kind, name, quick)
     finals = [max(found["likelihood"]) for found in contenders.values() if "likelihood" in found]
     if not finals:
-        raise RuntimeError("nobody found anything")
+        raise RuntimeError("no package found a likelihood")
     return {"contenders": contenders, "goal": max(finals) - NEAR * abs(max(finals))}
 
 

@@ -93,7 +93,7 @@ def absent(name: str) -> str:
 
 
 def _thinned(links: pl.DataFrame, rank: int, seed: int, fraction: float = 0.6) -> Problem:
-    """Links of a relation, some of them hidden, to be told from cells that are none."""
+    """Links of a relation, some of them hidden, to be distinguished from non-links."""
     train, test = plait.train_test_split(links, "X", fraction=fraction, by="thinned_links", seed=seed)
 
     def auc(fit: plait.Fit) -> float:

@@ -26,7 +26,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {"priors as given": {"adapt_prior": None}
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Bounds, hidden links, a fit of 100 sweeps, and EM beside the EM of others."""
+    """ELBOs, hidden links, a fit of 100 sweeps, and EM compared with the EM of others."""
     from lab.bench.rows import likelihood
 
     for name, (seeds, sweeps) in (QUICK if quick else BOUNDS).items():

@@ -16,7 +16,7 @@ FIT = (
 
 
 def seconds() -> dict[str, Any]:
-    """Beside an interpreter that does nothing."""
+    """In addition to an interpreter that does nothing."""
     command = str(Path(sys.executable).with_name("plait"))
     runs = {
         "python": [sys.executable, "-c", "pass"],
@@ -31,7 +31,7 @@ def seconds() -> dict[str, Any]:
 
 
 def compiling() -> dict[str, Any]:
-    """A first fit of a small CP-3: kernels that nobody has compiled before, then kernels kept on disk."""
+    """A first fit of a small CP-3: kernels that are compiled, then kernels of the cache on disk."""
     with tempfile.TemporaryDirectory() as folder:
         runs = [measure.apart(["-c", FIT], env={"PLAIT_CACHE_DIR": folder}) for _ in range(4)]
     cached = measure.Timing(tuple(float(run.output) for run in runs[1:]))

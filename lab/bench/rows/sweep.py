@@ -1,4 +1,4 @@
-"""One sweep, every factor once: Plait beside all others, on the same data, in turn."""
+"""One sweep, every factor once: Plait and all others on the same data, in turn."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -19,7 +19,7 @@ class Report(Protocol):
     """What the report of an experiment (the module lab.paper.report.NAME) offers."""
 
     def tables(self, records: pl.DataFrame) -> list[Table]:
-        """Our figures beside the published ones."""
+        """Our figures next to the published ones."""
 
     def figures(self, records: pl.DataFrame) -> "dict[str, Figure]":
         """Plots by name; the name is that of their files and becomes their caption's anchor."""
@@ -39,7 +39,7 @@ def tables_of(name: str, records: pl.DataFrame) -> list[Table]:
 def block(
     head: Mapping[str, Any], finished: tuple[int, int], tables: Sequence[Table], plots: Sequence[Path], page: Path
 ) -> str:
-    """What stands in a block: data, machine and command, the plots, the tables. finished: so many cells of so many."""
+    """A block: data, machine and command, the plots, the tables. finished: number of cells, and of all."""
     done, cells = finished
     parts = [
         f"Data: {head['source']} ({QUICK if head['quick'] else 'full size'}).",

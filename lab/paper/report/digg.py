@@ -1,4 +1,4 @@
-"""Digg: both tasks beside the paper's figures, against any cell and against another story; and the seconds of a fit."""
+"""Digg: both tasks next to the paper's figures, against any cell and against another story; seconds of a fit."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

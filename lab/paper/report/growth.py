@@ -32,7 +32,7 @@ def tables(records: pl.DataFrame) -> list[Table]:
 
 
 def figures(records: pl.DataFrame) -> "dict[str, Figure]":
-    """Seconds against known cells, both on logarithmic scales, beside a line of slope 1."""
+    """Seconds against known cells, both on logarithmic scales, with a line of slope 1."""
     figure, axes = plots.panels(1, width=4.2, height=3.2)
     panel = axes[0, 0]
     with plots.styled():

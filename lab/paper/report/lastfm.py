@@ -66,7 +66,7 @@ def _by_missing(title: str, tests: pl.DataFrame, figure: str, note: str) -> Tabl
 
 
 def _by_rate(tests: pl.DataFrame) -> Table:
-    """Another artist by the rate, with the popularity of the artist beside it, and which VB is above that."""
+    """Another artist by the rate, next to the popularity of the artist."""
     verdicts = [_verdict(tests, measure, name, *rival) for name, rival in RIVALS.items() for measure in MEASURES]
     note = " ".join([RATE, *filter(None, verdicts)])
     table = _by_missing("Against another artist, ranked by the rate", tests, "corrupt_artist", note)

@@ -66,7 +66,7 @@ def _about_choices(records: pl.DataFrame) -> str:
         f"Mean R, and the AUC with the average precision in brackets. Bound: of the ranks {ranks} that with the best "
         f"bound, run by run; no hidden cell is looked at. Prune: one fit from {prune} components with `prune=True`. "
         f"Drop: from {drop}, leaving out one by one (see *A known rank, found again*). Best: the rank with the best "
-        "AUC on the test cells, which nobody can know."
+        "AUC on the test cells, which a user does not have."
     )
 
 
@@ -77,7 +77,7 @@ def _values(records: pl.DataFrame, part: str, name: str, **cell: object) -> list
 
 
 def _rows(records: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """What is fitted at the small and the large rank."""
+    """Fits at the small and the large rank."""
     curve, long, light = (chosen(records, part=part) for part in ("curve", "long", "light"))
     found = {}
     for coupling in COUPLINGS:

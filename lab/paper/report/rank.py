@@ -63,7 +63,7 @@ def _right(records: pl.DataFrame) -> str:
 
 
 def figures(records: pl.DataFrame) -> "dict[str, Figure]":
-    """Every run as a point: what was found, against what is true."""
+    """Every run as a point: the rank found, against the true rank."""
     levels = sorted({counts for counts, _ in _data(records)})
     figure, axes = plots.panels(len(WAYS), len(levels), width=1.5, height=2.2, sharey=True, sharex=True)
     with plots.styled():

@@ -1,4 +1,4 @@
-"""Scaling: seconds and error beside the paper's, and the error against sweeps."""
+"""Scaling: seconds and error next to the paper's, and the error against sweeps."""
 
 from typing import TYPE_CHECKING
 

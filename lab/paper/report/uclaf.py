@@ -1,4 +1,4 @@
-"""UCLAF: our figures beside the paper's."""
+"""UCLAF: our figures next to the paper's."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ def others(names: tuple[str, ...]) -> list[Way]:
 
 
 def tables(records: pl.DataFrame) -> list[Table]:
-    """CP beside the published figures, Tucker, our own models, and what a single fit does."""
+    """CP next to the published figures, Tucker, our own models, and a single fit."""
     baselines = others(BASELINES)
     return [
         _published(records),
@@ -92,7 +92,7 @@ def _single(records: pl.DataFrame) -> Table:
 
 
 def figures(records: pl.DataFrame) -> "dict[str, Figure]":
-    """AUC of the paper's methods beside the published; AUC and AP of all."""
+    """AUC of the paper's methods next to the published; AUC and AP of all."""
     return {"uclaf-auc": _dots(records, "auc", "AUC"), "uclaf-ap": _dots(records, "ap", "average precision")}
 
 

@@ -102,7 +102,7 @@ def memberships(size: int, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def draw(factors: Sequence[NDArray[np.float64]], count: int, rng: np.random.Generator) -> list[NDArray[np.int32]]:
-    """So many different cells of Σ_r Π Z[·, r], a column of row numbers for each factor.
+    """This number of different cells of Σ_r Π Z[·, r], a column of row numbers for each factor.
 
     A cell is drawn without ever looking at all of them: first its component, by how much that adds to the sum over all
     cells (the product of the factors' column sums), then each entity from the component's column.
@@ -167,7 +167,7 @@ def read_tuples(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     """A table of whole numbers from text, every row once."""
     try:
         numbers = _numbers(path, columns)
-    except OSError as error:  # a folder of that name, a link to nothing, a file of somebody else
+    except OSError as error:  # a folder of that name, a link to nothing, a file of another user
         raise DataError(f"{path}: it cannot be read ({error.strerror}).\nPut a text file there.") from None
     if not numbers:
         raise DataError(f"{path}: there is no link in it.\nEach line has {len(columns)} whole numbers.")

@@ -127,9 +127,9 @@ def _read(path: Path) -> list[NDArray[Any]]:
 def _understood(acts: NDArray[Any], visits: NDArray[Any], features: NDArray[Any]) -> Uclaf:
     """The arrays of the file, scaled as said above."""
     active = acts.any(axis=(1, 2))
-    told = features[:, 1:]
-    told = told[:, told.max(axis=0) > 0]
-    return _tables(acts[active] > 0, visits[active] > 0, told / told.max(axis=0), "UCLAF")
+    known = features[:, 1:]
+    known = known[:, known.max(axis=0) > 0]
+    return _tables(acts[active] > 0, visits[active] > 0, known / known.max(axis=0), "UCLAF")
 
 
 def _tables(acts: NDArray[np.bool_], visits: NDArray[np.bool_], features: NDArray[np.float64], source: str) -> Uclaf:

@@ -30,7 +30,7 @@ class Method(ABC):
 
     @abstractmethod
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
-        """Scores after a look at what is seen; quick: a short look, only to see that it works."""
+        """Scores after training; quick: a short training, only to see that it works."""
 
 
 def matrix(seen: Seen) -> scipy.sparse.csr_matrix:

@@ -20,7 +20,7 @@ EQUATIONS = {
     "matrix": "X[u,i] = U[u,r] I[i,r]",
     "tensor": "X[i,j,k] = A[i,r] B[j,r] C[k,r]",
 }
-RANK = 20  # of a single fit, whatever the data
+RANK = 20  # of a single fit of any data
 SMALL = 2_000_000  # cells; beyond, links are so rare that Poisson and Bernoulli hardly differ, and Poisson is quicker
 
 
@@ -119,7 +119,7 @@ class Shared(Other):
 
 
 class Pairwise(Other):
-    """Components of pairs of indices, beside those of all three."""
+    """Components of pairs of indices, next to those of all three."""
 
     kinds = ("tensor",)
     text = "X[i,j,k] = A[i,r] B[j,r] C[k,r] + D[i,s] E[k,s] + F[j,q] G[k,q]"

@@ -14,7 +14,7 @@ COLOURS = {
     "Plait, evidence": "#E69F00",
     "Plait, evidence, five fits": "#D55E00",
 }
-MOST = 5  # panels beside one another
+MOST = 5  # panels in a row
 
 
 def draw(found: Found, folder: Path) -> None:

@@ -21,9 +21,9 @@ def glance(found: Found, precision: bool) -> Table:
         measure = "AP" if precision else main_measure(own)
         popular, peer = best(own, measure, BASELINES), best(own, measure, peers(own))
         shown = [_shown(own, method, measure) for method in ("Plait", PLAIN, "Plait, evidence", BEST)]
-        beside = _shown(own, peer, measure) if peer else NOTHING
+        compared = _shown(own, peer, measure) if peer else NOTHING
         rows.append(
-            [data, measure, *shown, _shown(own, popular, measure), peer or NOTHING, beside, place(own, measure)]
+            [data, measure, *shown, _shown(own, popular, measure), peer or NOTHING, compared, place(own, measure)]
         )
     headings = ["data", "measure", "one fit", "five fits", "one fit, evidence", "five fits, evidence", "popularity",
                 "best peer", "its figure", "place of five fits, evidence"]  # fmt: skip

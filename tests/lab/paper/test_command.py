@@ -11,7 +11,7 @@ import pytest
 
 from lab.harness.command import ended
 from lab.paper import NAMES
-from lab.paper.__main__ import anew, main
+from lab.paper.__main__ import main, to_repeat
 from tests.support.lab_data import DATA, ROOT
 
 PAPER = [sys.executable, "-m", "lab.paper", "--folder", "paper"]
@@ -153,5 +153,5 @@ def test_quick_results_replace_full_ones_only_with_fresh(tmp_path):
 
 
 def test_a_fresh_choice_measures_what_depends_on_it_again():
-    assert anew(["slices"]) == ["slices"]
-    assert anew(["choice", "rank"]) == ["choice", "uclaf", "slices", "rank"]
+    assert to_repeat(["slices"]) == ["slices"]
+    assert to_repeat(["choice", "rank"]) == ["choice", "uclaf", "slices", "rank"]
