@@ -127,7 +127,7 @@ def _pages(fit: plait.Fit, draw: random.Random, count: int) -> dict[str, list[st
         "axis": [f"/axis/user?from={200 * draw.randrange(8)}" for _ in range(count)],
         "entity": [entity() for _ in range(count)],
         "entity.json": [entity() + ".json" for _ in range(count)],
-        "picture": [entity().replace("/axis/", "/picture/", 1) for _ in range(count)],
+        "map": [entity().replace("/axis/", "/map/", 1) for _ in range(count)],
         "relation": [f"/relation/tags?links.from={draw.randrange(known)}" for _ in range(count)],
         "cell": [cell() for _ in range(count)],
         "component": ["/components", *(f"/component/{n}" for n in range(count if count < 10 else 10))],

@@ -114,7 +114,7 @@ def test_the_policy_allows_no_inline_script_or_style(served):
         ("/relation/visits?" + "&".join(f"a{n}=1" for n in range(200)), 400, "is invalid"),
         ("/relation/visits?links.from=x", 400, "an integer"),
         ("/relation/visits?links.from=100000", 400, "an integer"),
-        ("/relation/visits?links.least=nan", 400, "must be a number"),
+        ("/relation/visits?value.least=nan", 400, "must be a number"),
         ("/relation/visits?user=nobody", 404, "is not an entity"),
         ("/relation/visits/cell", 400, "user is missing"),
         ("/relation/visits/cell?user=a/b", 400, "place is missing"),

@@ -28,15 +28,15 @@ def test_every_name_has_a_page_a_cell_and_json(served, name):
 
 
 @pytest.mark.thorough
-def test_every_name_has_a_page_of_pictures(served):
+def test_every_name_has_a_map(served):
     for name in HARD:
         row = served.site.fit.entities["user"].row(name)
-        address = served.site.names.address("user", row, "picture")
+        address = served.site.names.address("user", row, "map")
         assert f'href="{html.escape(address)}"' in served.get(served.site.names.address("user", row)).text
         found = json_of(served, address)
-        assert (found["axis"], found["name"], found["row"], len(found["pictures"])) == ("user", name, row, 2)
+        assert (found["axis"], found["name"], found["row"]) == ("user", name, row)
         if name in HARDEST or len(name) > 100:  # drawing takes its time
-            assert served.get(address).text.count("</svg></figure>") == 2, name
+            assert served.get(address).text.count("</svg></figure>") == 1, name
 
 
 def test_a_name_of_ten_thousand_characters_goes_by_its_number(served):
@@ -56,7 +56,7 @@ def test_a_script_in_a_name_stays_text_on_every_page(served):
     cell = served.site.names.cell_address("visits", [row, 0])
     pages = [served.site.names.address("user", row), cell, "/relation/visits?links.from=0", "/components", "/surprises",
              "/search?q=%3C/script", "/axis/user", "/component/0",
-             served.site.names.address("user", row, "picture")]  # fmt: skip
+             served.site.names.address("user", row, "map")]  # fmt: skip
     for address in pages:
         text = served.get(address).text
         assert "<img" not in text, address
@@ -76,13 +76,13 @@ def test_an_unknown_name_gets_a_suggestion(served):
     assert served.get("/axis/place/one").status_code == 404
 
 
-def test_unknown_rows_and_pictures_are_refused(served):
+def test_unknown_rows_and_maps_are_refused(served):
     for number in ("-1", "99999", "1.5", "x", "1" * 30, "０"):
-        for page in ("/axis/user", "/picture/user"):
+        for page in ("/axis/user", "/map/user"):
             assert served.get(page, params={"row": number}).status_code == 404, (page, number)
-    for address in ("/picture/user", "/picture/user/nobody", "/picture/usre/x%20y", "/picture/user?name=nobody"):
+    for address in ("/map/user/nobody", "/map/usre/x%20y", "/map/user?name=nobody"):
         assert served.get(address).status_code == 404, address
-    for address in ("/picture/user/x%20y?k=3", "/picture/user?from=3"):
+    for address in ("/map/user/x%20y?k=3", "/map/user?from=3"):
         assert served.get(address).status_code == 400, address
 
 

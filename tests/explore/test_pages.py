@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 
 import plait
+from plait.analysis.explain.explanation_text import drop
+from plait.rendering.formatting import percent
 from tests.support.explore_run import HARD, make_run, serving, tables
 from tests.support.oracle import sd_of_shares
 
@@ -44,28 +46,27 @@ def test_a_page_of_an_entity_equals_the_library(served):
     assert known["place"].to_list() == listed["place"].to_list()
     assert known["value"].to_list() == listed["plays"].cast(float).to_list()
     text = served.get("/axis/user/x%20y").text
-    for place, mean in top.select("place", "mean").rows():
-        assert re.search(rf">{place}</a></td>.*?>{mean:.4f}</td>", text), place
+    for place, probability in top.select("place", "probability").rows():
+        e = fit.explain("visits", {"user": name, "place": place}, top=1)
+        why = html.escape(f"{drop(e.reasons[0].loss)}</a>", quote=False).replace("&lt;", "<").replace("&gt;", ">")
+        assert re.search(rf">{place}</a></td>.*?{percent(probability)}</span>.*?{re.escape(why)}", text), place
 
 
-def test_pictures_equal_the_library(served):
+def test_maps_are_those_of_the_library(served):
     fit, name = served.site.fit, "x y"
-    near, held = (one["chart"] for one in served.get("/picture/user/x%20y.json").json()["pictures"])
-    alike, visits = (pl.DataFrame(near["datasets"][panel["data"]["name"]]) for panel in near["concat"][:2])
-    assert alike["value"].to_list() == fit.similar("user", name, 10)["similarity"].to_list()
-    places = [int(place) for place in visits["name"]]
-    sure = fit.predict("visits", {"user": [name] * 7, "place": places})["probability"]
-    assert visits["value"].to_list() == sure.to_list() == sorted(sure, reverse=True)
-    known = tables()["visits"].filter(pl.col("user") == name)["place"]
-    assert {place for place, kind in zip(places, visits["kind"]) if kind == "known link"} == set(known)
-    profile = pl.DataFrame(served.get("/axis/user/x%20y.json").json()["components"]).filter(pl.col("factor") == "U")
-    shares = [row["weight"] for row in held["datasets"][held["concat"][0]["data"]["name"]]]
-    assert shares == profile["share"].sort(descending=True).to_list()
+    one, whole = (served.get(f"/map/user{more}.json").json() for more in ("/x%20y", ""))
+    points = {size: [row["name"] for row in chart["datasets"]["table0"] if row["size"] == size]
+              for chart in (one["chart"],) for size in (160, 45)}  # fmt: skip
+    assert points[160] == [name]
+    assert points[45][:10] == fit.similar("user", name, 10)["user"].to_list()
+    assert {row["size"] for row in whole["chart"]["datasets"]["table0"]} == {45}
+    assert len(whole["chart"]["datasets"]["table0"]) == len(HARD)
+    assert served.get("/map/user?name=x+y").text.count("<svg role") == 1
 
 
-def test_htmx_gets_the_pictures_alone(served):
-    whole = served.get("/picture/place/1")
-    part = served.get("/picture/place/1", headers={"HX-Request": "true"})
+def test_htmx_gets_the_map_alone(served):
+    whole = served.get("/map/place/1")
+    part = served.get("/map/place/1", headers={"HX-Request": "true"})
     assert part.text.startswith("<figure")
     assert re.findall("<svg.*?</svg>", part.text, re.S) == re.findall('<svg role="img".*?</svg>', whole.text, re.S)
     assert 'href="/axis/place/1"' in whole.text
@@ -108,7 +109,7 @@ def test_surprises_are_those_of_the_fit(served):
 def test_all_pages_of_a_relation_together_are_its_links(served):
     table, found, start = tables()["friends"], [], 0
     while True:
-        told = served.get(f"/relation/friends.json?links.from={start}").json()
+        told = served.get(f"/relation/friends.json?links.status=known&links.from={start}").json()
         found += [(row["user"], row["friend"]) for row in told["links"]]
         start += len(told["links"])
         if start >= told["matching"]:
@@ -118,19 +119,65 @@ def test_all_pages_of_a_relation_together_are_its_links(served):
 
 def test_filters_leave_what_they_name(served):
     table = tables()["visits"]
-    told = served.get("/relation/visits.json?place=3&links.least=2").json()
+    told = served.get("/relation/visits.json?place=3&value.least=2").json()
     wanted = table.filter((pl.col("place") == 3) & (pl.col("plays") >= 2))
     assert told["matching"] == len(wanted)
     assert {row["user"] for row in told["links"]} == set(wanted["user"])
-    assert "No matching links" in served.get("/relation/visits?links.least=99").text
+    assert "No matching links" in served.get("/relation/visits?value.least=99").text
+
+
+def test_known_and_predicted_links_are_one_table(served):
+    fit = served.site.fit
+    told = served.get("/relation/visits.json").json()
+    new, known = fit.top("visits", 50), tables()["visits"]
+    assert told["matching"] == len(new) + len(known)
+    listed = pl.DataFrame(told["links"], infer_schema_length=None)
+    assert listed["status"].to_list() == ["predicted"] * len(new) + ["known"] * (len(listed) - len(new))
+    for column, own in (("user", "user"), ("place", "place"), ("probability", "probability"), ("expected", "mean")):
+        assert listed[column].head(len(new)).to_list() == new[own].to_list()
+    assert listed["value"].is_null().to_list() == [True] * len(new) + [False] * (len(listed) - len(new))
+    one = served.get("/relation/visits.json?place=3&links.status=predicted").json()["links"]
+    assert [row["user"] for row in one] == fit.top("visits", 50, given={"place": 3})["user"].to_list()
+
+
+def test_links_are_sorted_and_filtered_by_every_column(served):
+    fit, page = served.site.fit, "/relation/visits.json?place=3"
+    whole = pl.DataFrame(served.get(page).json()["links"], infer_schema_length=None)
+    whole = whole.with_columns(pl.Series("name", fit.predict("visits", whole.select("user", "place"))["probability"]))
+    assert whole["name"].to_list() == whole["probability"].to_list()
+    for column in ("user", "status", "value", "probability", "expected"):
+        for sign, descending in (("", False), ("-", True)):
+            told = pl.DataFrame(
+                served.get(f"{page}&links.sort={sign}{column}").json()["links"], infer_schema_length=None
+            )
+            assert sorted(told.rows(), key=repr) == sorted(whole.drop("name").rows(), key=repr)
+            expected = told[column].drop_nulls().sort(descending=descending)
+            assert told[column].drop_nulls().to_list() == expected.to_list()
+    middle = whole["probability"].median()
+    more = served.get(f"{page}&probability.least={middle}").json()["links"]
+    assert (
+        sorted(row["probability"] for row in more)
+        == whole["probability"].filter(whole["probability"] >= middle).sort().to_list()
+    )
+    text = served.get("/relation/visits?links.sort=-probability").text
+    assert 'aria-sort="descending"><a class="sort" href="/relation/visits?links.sort=probability">' in text
+    assert "there is no column" in served.get("/relation/visits?links.sort=size").text
+
+
+def test_small_axes_are_listed_with_their_links(served):
+    counts = tables()["visits"]["place"].value_counts()
+    text = html.unescape(served.get("/relation/visits?place=3").text)
+    for place, count in counts.rows():
+        assert f'<option value="{place}"{" selected" if place == 3 else ""}>{place} ({count})</option>' in text
+    assert '<input name="user"' in text  # too many to list
 
 
 def test_the_csv_file_is_the_table(served):
-    answer = served.get("/relation/visits.csv")
+    answer = served.get("/relation/visits.csv?links.status=known")
     assert answer.headers["content-disposition"] == 'attachment; filename="visits.csv"'
     heading, *rows = csv.reader(io.StringIO(answer.text, newline=""))
-    assert heading == ["user", "place", "value"]
-    found = sorted((user, int(place), float(value)) for user, place, value in rows)
+    assert heading == ["user", "place", "status", "value", "probability", "expected"]
+    found = sorted((user, int(place), float(value)) for user, place, _, value, *_ in rows)
     escaped = {"-1": "'-1"}  # a formula to a spreadsheet
     assert found == sorted((escaped.get(user, user), place, float(n)) for user, place, n in tables()["visits"].rows())
     one = pl.read_csv(served.get("/relation/visits.csv?place=3").content, schema_overrides={"user": pl.String})
@@ -146,7 +193,7 @@ def test_titles_are_shown_and_searched(run, tmp_path):
     fit = plait.load(run).with_titles({"place": {1: "The old café", 2: "Gym"}})
     fit.save(tmp_path / "titled")
     with serving(tmp_path / "titled") as own:
-        assert "1 &quot;The old café&quot;" in own.get("/axis/place/1").text
+        assert '1 "The old café"' in html.unescape(own.get("/axis/place/1").text)
         found = own.get("/search.json?q=OLD CAF").json()["found"]["place"]
         assert [entity["name"] for entity in found] == [1]
         assert found[0]["title"] == "The old café"
@@ -178,11 +225,11 @@ def test_an_undirected_link_is_shown_once_for_each_of_its_entities(tmp_path):
         page = own.get("/axis/a/n1").text
         assert "as b" not in page
         for query in ("a=n1", "b=n1"):
-            (index, name), listed = query.split("="), own.get(f"/relation/e.json?{query}").json()
+            (index, name), listed = query.split("="), own.get(f"/relation/e.json?{query}&links.status=known").json()
             assert listed["matching"] == 3
             assert [row[index] for row in listed["links"]] == [name] * 3
-        assert own.get("/relation/e.json?a=n1&b=n0").json()["matching"] == 1
-        assert own.get("/relation/e.json?a=n0&b=n1").json()["matching"] == 1
+        assert own.get("/relation/e.json?a=n1&b=n0&links.status=known").json()["matching"] == 1
+        assert own.get("/relation/e.json?a=n0&b=n1&links.status=known").json()["matching"] == 1
         lost = own.get("/axis/a/n9")
         assert lost.status_code == 404
         assert "is not an entity of axis a, which has 'n0', 'n1', 'n2', 'n3', 'n4'." in html.unescape(lost.text)

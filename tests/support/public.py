@@ -78,7 +78,7 @@ RESULTS = {
     "plait.storage.calibration.CalibrationFeature": [],
     "plait.plotting.plots.GridSearchPlot": ["rank"],
     "plait.plotting.plots.FitPlot": [
-        "components", "coupling", "entity", "model", "neighbourhood", "objective", "rank",
+        "components", "coupling", "entity", "map", "model", "neighbourhood", "objective", "rank",
         "trends",
     ],
     "plait.plotting.plots.MetricsPlot": ["calibration", "precision_recall", "roc"],

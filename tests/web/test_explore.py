@@ -11,7 +11,8 @@ from tests.support.explore_run import HARD, SCRIPT, Served, make_run, serving
 pytestmark = pytest.mark.thorough
 
 SIZES = [(1280, 900), (390, 800)]
-PAGES = ["/", "/search?q=a", "/axis/user", "/axis/user/x%20y", "/picture/user/x%20y", "/relation/visits",
+PAGES = ["/", "/search?q=a", "/axis/user", "/axis/user/x%20y", "/map/user/x%20y", "/map/place",
+         "/relation/visits", "/relation/visits?links.sort=-probability",
          "/components", "/component/0", "/surprises", "/relation/visits/cell?user=x+y&place=1", "/nothing"]  # fmt: skip
 
 
@@ -46,14 +47,14 @@ def test_text_stands_out_and_pages_fit_the_window(explored, opened, scheme, size
 def test_pictures_come_after_their_page_and_move_nothing(explored, opened, scheme):
     watched = opened(explored.url + "/", scheme=scheme, offline=False)
     page, below = watched.page, "document.querySelector('#predicted-links').offsetTop"
-    page.route("**/picture/**", lambda route: route.abort())
+    page.route("**/map/**", lambda route: route.abort())
     page.goto(explored.url + "/axis/user/x%20y")
     before = page.evaluate(below)
     assert page.locator("main figure").count() == 0
-    page.unroute("**/picture/**")
+    page.unroute("**/map/**")
     page.reload()
-    page.locator("main figure > svg[role=img] text", has_text="Most similar").wait_for()
-    assert page.locator("main figure").count() == 2
+    page.locator("main figure > svg[role=img] text", has_text="x y").first.wait_for()
+    assert page.locator("main figure").count() == 1
     assert watched.faint_text() == []
     assert abs(page.evaluate(below) - before) < 60  # fonts differ
     assert watched.errors == []
@@ -61,8 +62,8 @@ def test_pictures_come_after_their_page_and_move_nothing(explored, opened, schem
 
 def test_without_scripts_a_link_leads_to_the_pictures(explored, opened):
     page = opened(explored.url + "/axis/user/x%20y", script=False, offline=False).page
-    page.get_by_role("link", name="charts").click()
-    assert page.locator("main figure > svg[role=img]").count() == 2
+    page.get_by_role("link", name="map").click()
+    assert page.locator("main figure > svg[role=img]").count() == 1
     page.locator("main").get_by_role("link", name="x y").click()
     assert page.url == explored.url + "/axis/user/x%20y"
 
@@ -76,7 +77,7 @@ def test_a_name_that_is_a_script_stays_text(explored, opened):
     page.wait_for_url("**/axis/user/**")
     assert page.locator("h1").inner_text() == f"user: {SCRIPT}"
     assert page.title() == f"user: {SCRIPT} · plait"
-    page.locator("main figure text", has_text="Most similar").wait_for()
+    page.locator("main figure text").first.wait_for()
     assert page.locator("img").count() == 0
     for address in ("/components", "/component/0", "/component/1", "/surprises", "/relation/visits"):
         page.goto(explored.url + address)

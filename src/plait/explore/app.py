@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Scope
 
 from plait.errors import PlaitError
-from plait.explore import cell_pages, entity_pages, link_pages, overview_pages
+from plait.explore import cell_pages, entity_pages, link_pages, overview_pages, relation_pages
 from plait.explore.guard import MAX_FIELDS, Guard
 from plait.explore.request import Moved, PageRequest, PageView, Refused
 from plait.explore.site import Site
@@ -94,10 +94,9 @@ LOOK = replace(html.PAGE, longest=None)  # names are not shortened
 
 Page = Callable[[Site, PageRequest], PageView]
 QUICK: tuple[Page, ...] = (
-    entity_pages.finding, entity_pages.axis, link_pages.relation, cell_pages.ask,
-    cell_pages.cancel, cell_pages.trial,
+    entity_pages.finding, entity_pages.axis, cell_pages.ask, cell_pages.cancel, cell_pages.trial,
 )  # fmt: skip
-LANES: dict[Page, str] = {**dict.fromkeys(QUICK, "quick"), entity_pages.picture: "drawn"}
+LANES: dict[Page, str] = {**dict.fromkeys(QUICK, "quick"), entity_pages.entity_map: "drawn"}
 
 
 class Pages:
@@ -120,11 +119,11 @@ class Pages:
             *self._both("/surprises", link_pages.surprises),
             *self._both("/axis/{axis}", entity_pages.axis),
             *self._both("/axis/{axis}/{name:path}", entity_pages.entity),
-            *self._both("/picture/{axis}", entity_pages.picture),
-            *self._both("/picture/{axis}/{name:path}", entity_pages.picture),
+            *self._both("/map/{axis}", entity_pages.entity_map),
+            *self._both("/map/{axis}/{name:path}", entity_pages.entity_map),
             *self._both("/relation/{relation}/cell", cell_pages.cell),
-            Route("/relation/{relation}.csv", self._file(link_pages.relation_csv)),
-            *self._both("/relation/{relation}", link_pages.relation),
+            Route("/relation/{relation}.csv", self._file(relation_pages.relation_csv)),
+            *self._both("/relation/{relation}", relation_pages.relation),
             *self._both("/whatif", cell_pages.ask, method="POST"),
             *self._both("/whatif/{id}/cancel", cell_pages.cancel, method="POST"),
             *self._both("/whatif/{id}", cell_pages.trial),

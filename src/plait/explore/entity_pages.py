@@ -1,8 +1,7 @@
-"""Pages of entities: components, known and predicted links, similar entities, pictures; lists of an
-axis, and search.
-"""
+"""Pages of entities: known and predicted links, similar entities, components; lists and maps of an axis; search."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +10,8 @@ import polars as pl
 from plait.analysis.components.entity_shares import profile
 from plait.analysis.components.similar import similar
 from plait.analysis.explain.explain import explain
-from plait.analysis.explain.explanation_text import drop, link_words
+from plait.analysis.explain.explanation import Explanation
+from plait.analysis.explain.explanation_text import drop, link_words, measure
 from plait.analysis.topk.top import propose
 from plait.errors import ParameterError
 from plait.explore.link_pages import Filter, chosen, frame, matching, predicted_rows, table_rows
@@ -23,7 +23,6 @@ from plait.report.sections import chance
 
 MAX_LINKS = 20  # known links of a relation
 PREDICTED = 10
-EXPLAINED = 3  # predicted links of a relation whose main reason is on the page: explanations take long
 SIMILAR = 10
 COMPONENTS = 12
 MIN_SHARE = 0.005  # of a listed component
@@ -57,7 +56,7 @@ def entity_page(site: Site, axis: str, row: int) -> PageView:
         *_facts(site, axis, row, held, links),
         Cards(
             [
-                Section("Predicted links", [own[0] for own in predicted], "predicted-links"),
+                Section("Predicted links", [block for own in predicted for block in own[0]], "predicted-links"),
                 Section("Known links", [block for own in known for block in own[0]], "known-links"),
                 *alike,
                 *_components(site, held),
@@ -65,9 +64,7 @@ def entity_page(site: Site, axis: str, row: int) -> PageView:
         ),
     ]
     document = Document(f"{axis}: {shorten(site.names.text(axis, row), 200)}", blocks, data)
-    panels = len(uses) + (len(held) > 0)  # of the picture, two per row
-    more = {"picture": site.names.address(axis, row, "picture"), "height": min((panels + 1) // 2, 4)}
-    return PageView(document, "entity.html", more)
+    return PageView(document, "entity.html", {"map": site.names.address(axis, row, "map") if alike else ""})
 
 
 def _uses(site: Site, axis: str) -> Iterator[tuple[str, str]]:
@@ -121,35 +118,44 @@ def _known(site: Site, relation: str, index: str, row: int) -> tuple[list[Block]
     cells, values, numbers = matching(site.fit.known[relation], Filter({indices.index(index): row}))
     count = len(cells) if numbers is None else len(numbers)
     here = chosen(cells, values, numbers, slice(0, MAX_LINKS))
-    table = Table([*indices, "reasons", "value"], table_rows(site, relation, *here), _as(site, relation, index),
-                  "" if count else "none", len(indices) + 1)  # fmt: skip
+    others = _others(indices, index)
+    plain = bool((here[1] == 1.0).all())  # then values say nothing
+    lines = [
+        [*(line[place] for place in others), *([] if plain else [line[-1]]), line[-2]]
+        for line in table_rows(site, relation, *here)
+    ]
+    columns = [*(indices[place] for place in others), *([] if plain else ["value"]), ""]
+    table = Table(columns, lines, _as(site, relation, index), "" if count else "none", len(others))
     every = site.relation_address(relation, index, row)
     more: list[Block] = [Facts([("more", Ref(f"all {count:,}", every))])] if count > MAX_LINKS else []
     return [table, *more], {"count": count, "links": frame(site, relation, *here).to_dicts()}
 
 
-def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, list[dict[str, Any]]]:
+def _others(indices: tuple[str, ...], index: str) -> list[int]:
+    """Positions of the other indices of a relation."""
+    return [place for place, other in enumerate(indices) if other != index] or [0]
+
+
+def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[list[Block], list[dict[str, Any]]]:
     indices = site.fit.model.equation(relation).indices
     found, closed = propose(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
     if closed is not None and found.is_empty():
-        return Note(f"{relation}: {closed.message}"), []
-    others = [place for place, other in enumerate(indices) if other != index] or [0]
-    rows = predicted_rows(site, relation, found, [])
-    counted = not site.fit.likelihood[relation].binary  # else the mean is the probability
-    lines = []
-    for n, (line, own) in enumerate(zip(rows, found.to_dicts())):
-        reason = _why(site, relation, own, line[-1]) if n < EXPLAINED else line[-1]
-        mean = [own["mean"]] if counted else []
-        lines.append([*(line[place] for place in others), chance(site.fit, relation, own), reason, *mean])
-    columns = [*(indices[place] for place in others), "probability", "because of", *(["mean"] if counted else [])]
-    note = "" if rows else "no new links"
-    table = Table(columns, lines, _as(site, relation, index), note, len(others) + 2)
-    return table, found.to_dicts()
+        return [Note(f"{relation}: {closed.message}")], []
+    others = _others(indices, index)
+    lines, words = [], ""
+    for line, own in zip(predicted_rows(site, relation, found, []), found.to_dicts()):
+        e = explain(site.fit, relation, {i: own[i] for i in indices}, top=1)
+        words = words or (measure(e) if e.reasons else "")
+        lines.append([*(line[place] for place in others), chance(site.fit, relation, own), _why(e, line[-1])])
+    columns = [*(indices[place] for place in others), "probability", "because of"]
+    note = (
+        f"Because of: the link that supports it most, with the {words}." if words else "" if lines else "no new links"
+    )
+    return [Table(columns, lines, _as(site, relation, index), note, len(others) + 2)], found.to_dicts()
 
 
-def _why(site: Site, relation: str, row: dict[str, Any], address: Ref) -> Ref:
+def _why(e: Explanation, address: Ref) -> Ref:
     """The known link that supports a prediction most, as a link to the explanation."""
-    e = explain(site.fit, relation, {index: row[index] for index in site.fit.model.equation(relation).indices}, top=1)
     if not e.reasons:
         return address
     return Ref(shorten(f"{link_words(e, e.reasons[0])} {drop(e.reasons[0].loss)}", 80), address.address)
@@ -171,7 +177,7 @@ def _similar(site: Site, axis: str, row: int) -> tuple[list[Section], list[dict[
     values = found.select(axis, pl.nth(-2, -1)).rows()
     low = max(0.0, 1.0 - 2.0 * (1.0 - min((value for _, value, _ in values), default=0.0)))  # differences are visible
     lines = [
-        [site.names.ref(axis, int(n)), IntervalBar(value - low, full=1.0 - low or 1.0, text=f"{value:.3f} ± {sd:.2g}")]
+        [site.names.ref(axis, int(n)), IntervalBar(value - low, full=1.0 - low or 1.0, text=f"{value:.3f} ± {sd:.3f}")]
         for n, (_, value, sd) in zip(rows, values)
     ]
     note = f"1: same components; 0: no component in common. The bars start at {low:.3g}."
@@ -200,33 +206,33 @@ def axis(site: Site, asked: PageRequest) -> PageView:
     return PageView(Document(f"Axis {name}", [table], data), "paged.html", more)
 
 
-def picture(site: Site, asked: PageRequest) -> PageView:
-    """Pictures of an entity, as SVG or as Vega-Lite specifications."""
+def entity_map(site: Site, asked: PageRequest) -> PageView:
+    """Map of an axis, or around one of its entities, as SVG or as a Vega-Lite specification."""
     axis = site.names.axis(asked.path["axis"])
     row = _row(site, asked, axis)
-    label = site.names.label(axis, row)
-    found = [pictures.neighbourhood(site.fit, axis, label)]
-    if len(profile(site.fit, axis, label)):
-        found.append(pictures.entity(site.fit, axis, label))
-    charts = [(one, chart) for one in found if (chart := one.chart())["concat"]]
-    blocks: list[Block] = [one for one, _ in charts] or [Note("There is nothing to draw.", quiet=False)]
-    data = {"axis": axis, "name": label, "row": row,
-            "pictures": [{"alt": one.alt, "chart": chart} for one, chart in charts]}  # fmt: skip
-    title = f"{axis}: {shorten(site.names.text(axis, row), 200)}, charts"
+    label = None if row is None else site.names.label(axis, row)
+    picture = pictures.entity_map(site.fit, axis, label)
+    data = {"axis": axis, "name": label, "row": row, "alt": picture.alt, "chart": picture.chart()}
+    title = f"Map of {axis}" if row is None else f"{axis}: {shorten(site.names.text(axis, row), 200)}, map"
     if asked.part:
-        return PageView(Document(title, blocks, data), "part.html")
-    return PageView(Document(title, [Facts([("all of it", site.names.ref(axis, row))]), *blocks], data))
+        return PageView(Document(title, [replace(picture, title=AROUND)], data), "part.html")
+    blocks: list[Block] = [replace(picture, note=NEAR)]
+    if row is not None:
+        blocks = [Facts([("all of it", site.names.ref(axis, row))]), *blocks]
+    return PageView(Document(title, blocks, data), "map.html", {"axis": axis, "page": f"/map/{quote(axis, safe='')}"})
 
 
-def _row(site: Site, asked: PageRequest, axis: str) -> int:
-    """Row of an entity, by a name in the path or by the query."""
+AROUND = "Map of similar entities"
+NEAR = "Near points have like components; the symbol is the largest one. Names are shown where there is room."
+
+
+def _row(site: Site, asked: PageRequest, axis: str) -> int | None:
+    """Row of an entity, by a name in the path or by the query; None without one."""
     if "name" in asked.path:
         asked.fields(())
         return site.names.row(axis, asked.path["name"])
     fields = asked.fields(("name", "row"))
-    if not fields:
-        raise Refused(404, f"the name of the {axis} is missing.", f"Use the address /picture/{axis}/NAME.")
-    return site.names.row(axis, fields.get("name"), fields.get("row"))
+    return site.names.row(axis, fields.get("name"), fields.get("row")) if fields else None
 
 
 MAX_MATCHES = 12  # of an axis

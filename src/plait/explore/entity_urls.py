@@ -129,7 +129,7 @@ class EntityUrls:
     # --- numbers → addresses
 
     def address(self, index: str, row: int, kind: str = "axis") -> str:
-        """Page of an entity; `kind`: "picture" for its pictures."""
+        """Page of an entity; `kind`: "map" for the map around it."""
         labels = self.fit.entities[index]
         page = f"/{kind}/{quote(labels.axis, safe='')}"
         text = _sayable(labels, int(row))

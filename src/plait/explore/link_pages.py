@@ -1,10 +1,10 @@
-"""Pages of links: known links of a relation, filtered and as csv, and surprising cells."""
+"""Links in tables: known links that match a filter, and the page of surprising cells."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import numpy as np
 import polars as pl
@@ -13,13 +13,9 @@ from plait._typing import AnyArray, Array, Flags, Rows
 from plait.analysis.topk.surprising import surprising
 from plait.data.binding.known import Known
 from plait.data.observation.symmetry import orders
-from plait.explore.request import PageRequest, PageView, real, whole
+from plait.explore.request import PageRequest, PageView
 from plait.explore.site import Site
-from plait.files.csv_dialect import escape_table
-from plait.rendering.document import Block, Document, Facts, Note, Ref, Section, Share, Table
-from plait.rendering.formatting import write_shape
-
-CHUNK_ROWS = 20_000  # of a csv file
+from plait.rendering.document import Block, Document, Note, Ref, Section, Share, Table
 
 
 @dataclass(frozen=True)
@@ -95,15 +91,6 @@ def frame(site: Site, relation: str, cells: AnyArray, values: Array) -> pl.DataF
     return pl.DataFrame({**columns, "value": values})
 
 
-def csv(site: Site, relation: str, wanted: Filter, most: int) -> Iterator[bytes]:
-    """A csv file of links in chunks, of at most `most` rows."""
-    cells, values, numbers = matching(site.fit.known[relation], wanted)
-    count = min(most, len(cells) if numbers is None else len(numbers))
-    for at in range(0, max(count, 1), CHUNK_ROWS):
-        piece = frame(site, relation, *chosen(cells, values, numbers, slice(at, min(at + CHUNK_ROWS, count))))
-        yield escape_table(piece).write_csv(include_header=at == 0).encode()
-
-
 def predicted_rows(site: Site, relation: str, table: pl.DataFrame, columns: Sequence[str]) -> list[list[Any]]:
     """Rows of `fit.top` or `fit.surprising`: names as links, and some columns."""
     names, indices = site.names, site.fit.model.equation(relation).indices
@@ -113,80 +100,6 @@ def predicted_rows(site: Site, relation: str, table: pl.DataFrame, columns: Sequ
          *(table[column][n] for column in columns)]
         for n, cell in enumerate(rows)
     ]  # fmt: skip
-
-
-PAGE_ROWS = 100  # of links
-MOST_IN_FILE = 1_000_000
-SPECIAL = ("links.from", "links.least", "links.most")  # no index has a dot in its name
-
-
-def relation(site: Site, asked: PageRequest) -> PageView:
-    """Known links from a number on."""
-    name = site.names.relation(asked.path["relation"])
-    fields = asked.fields([*site.names.keys(name), *SPECIAL])
-    wanted = _filter(site, name, fields)
-    cells, values, numbers = matching(site.fit.known[name], wanted)
-    count = len(cells) if numbers is None else len(numbers)
-    start = whole(fields.get("links.from"), "the first link", 0, max(count - 1, 0))
-    here = chosen(cells, values, numbers, slice(start, start + PAGE_ROWS))
-    indices = site.fit.model.equation(name).indices
-    table = Table([*indices, "reasons", "value"], table_rows(site, name, *here), _title(start, len(here[0]), count),
-                  left=len(indices) + 1)  # fmt: skip
-    data = {"relation": name, "indices": indices, **_facts(site, name), "matching": count, "from": start,
-            "links": frame(site, name, *here).to_dicts()}  # fmt: skip
-    shown = [] if not wanted.empty or start else [Facts.of(_facts(site, name))]
-    return PageView(Document(f"Relation {name}", [*shown, table], data), "relation.html", _around(name, fields, indices,
-                start, count))  # fmt: skip
-
-
-def relation_csv(site: Site, asked: PageRequest) -> tuple[str, Iterator[bytes]]:
-    """Matching links as a file: its name and chunks."""
-    name = site.names.relation(asked.path["relation"])
-    fields = asked.fields([*site.names.keys(name), *SPECIAL[1:]])
-    return f"{name}.csv", csv(site, name, _filter(site, name, fields), MOST_IN_FILE)
-
-
-def _filter(site: Site, name: str, fields: Mapping[str, str]) -> Filter:
-    """Filter of the form; blank fields match all."""
-    rows = {}
-    for place, index in enumerate(site.fit.model.equation(name).indices):
-        text, number = fields.get(index) or None, fields.get(f"{index}.row") or None
-        if text is not None or number is not None:
-            rows[place] = site.names.row(index, text, number)
-    least, most = (real(fields.get(f"links.{end}"), f"the {end} value") for end in ("least", "most"))
-    return Filter(rows, least, most)
-
-
-def _facts(site: Site, name: str) -> dict[str, Any]:
-    known, fit = site.fit.known[name], site.fit
-    return {
-        "equation": str(fit.model.equation(name)),
-        "likelihood": fit.likelihood[name].describe(fit.likelihood_params[name]),
-        "size": write_shape(known.shape),
-        "known links": len(known),
-    }
-
-
-def _title(start: int, here: int, count: int) -> str:
-    return f"Links {start + 1:,} to {start + here:,} of {count:,}" if here else "No matching links"
-
-
-def _around(name: str, fields: Mapping[str, str], indices: tuple[str, ...], start: int, count: int) -> dict[str, Any]:
-    """Context of the table: the form, neighbouring pages, and the file."""
-    kept = {key: value for key, value in fields.items() if value and key != "links.from"}
-    page, query = f"/relation/{quote(name, safe='')}", urlencode(kept)
-
-    def at(number: int) -> str:
-        return f"{page}?{urlencode({**kept, 'links.from': number})}"
-
-    return {
-        "page": page, "indices": indices, "given": kept,
-        "least": fields.get("links.least", ""), "most": fields.get("links.most", ""),
-        "before": at(max(0, start - PAGE_ROWS)) if start else "",
-        "after": at(start + PAGE_ROWS) if start + PAGE_ROWS < count else "",
-        "file": f"{page}.csv" + (f"?{query}" if query else ""),
-        "file_words": "as csv" if count <= MOST_IN_FILE else f"the first {MOST_IN_FILE:,} as csv",
-    }  # fmt: skip
 
 
 MOST = 20

@@ -7,6 +7,7 @@ from plait.analysis.components.component_names import names_of
 from plait.plotting import component_charts as cards
 from plait.plotting import component_charts as entities
 from plait.plotting import coupling_chart as couplings
+from plait.plotting import entity_map as entity_maps
 from plait.plotting import evaluation_charts, objective_charts, trends_chart
 from plait.plotting import neighbourhood as neighbours
 from plait.plotting import objective_charts as bounds
@@ -106,6 +107,16 @@ def neighbourhood(fit: Fitted, axis: str, name: Any, k: int = 10) -> Picture:
         parts.append(f"{one.title}: {first}")
     words = f"Lists of the neighbours of {axis} {_short(name)}. {'. '.join(parts)}."
     return Picture(lambda: neighbours.draw(found), words)
+
+
+def entity_map(fit: Fitted, axis: str, name: Any = None) -> Picture:
+    """The map of an axis, or of one entity and those around it."""
+    found = entity_maps.entity_map(fit, axis, name)
+    words = f"Map of {len(found.rows):,} of {found.size:,} entities of {found.axis}; near points have like components."
+    if found.chosen is not None:
+        near = ", ".join(_short(found.names[n]) for n in list(found.near)[:ALT_NAMES])
+        words += f" Most similar to {_short(found.names[found.chosen])}: {near}."
+    return Picture(lambda: entity_maps.draw(found), words)
 
 
 def trends(fit: Fitted, component: int | None = None, index: str | None = None) -> list[Picture]:

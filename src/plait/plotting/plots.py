@@ -9,6 +9,7 @@ from plait.errors import PlaitError
 from plait.plotting import (
     component_charts,
     coupling_chart,
+    entity_map,
     evaluation_charts,
     neighbourhood,
     objective_charts,
@@ -227,6 +228,40 @@ class FitPlot:
         >>> chart = fit.plot.neighbourhood("user", "ann", k=4)
         """
         return wrapped(neighbourhood.draw(neighbourhood.near(self.fit, axis, name, k)))
+
+    def map(self, axis: str, name: Any = None) -> "altair.TopLevelMixin":
+        """Plot the entities of an axis in the plane, similar ones near each other.
+
+        Parameters
+        ----------
+        axis : str
+            Axis of the entities.
+        name : object, optional
+            An entity to mark. The 10 entities most similar to it are labelled first.
+
+        Returns
+        -------
+        altair.Chart
+            Up to 400 entities: the marked one, those most similar to it, and those with the
+            most known links. Symbols and colours are the largest component of an entity.
+
+        Raises
+        ------
+        plait.errors.ParameterError
+            If the model has no such axis, or none of its factors has components.
+        plait.errors.DataError
+            If the axis has no such entity.
+
+        Notes
+        -----
+        Distances follow √(2 − 2 s), with s the similarity of `Fit.similar`, as far as a plane
+        allows (metric multidimensional scaling by SMACOF).
+
+        Examples
+        --------
+        >>> chart = fit.plot.map("user", "ann")
+        """
+        return wrapped(entity_map.draw(entity_map.entity_map(self.fit, axis, name)))
 
     def trends(self, component: int | None = None, steps: int = 3) -> "altair.TopLevelMixin":
         """Plot components along an ordered axis, and their forecast.

@@ -48,7 +48,7 @@ class Facts:
 class Table:
     """Headings and rows; the first `left` columns are text, aligned left. `title` above, `note` in small print below.
 
-    `more`: number of further rows.
+    `more`: number of further rows. `sorts`: how each column is sorted on a server, if it can be.
     """
 
     columns: Sequence[str]
@@ -57,11 +57,20 @@ class Table:
     note: str = ""
     left: int = 1
     more: int = 0
+    sorts: "Sequence[Sort | None]" = ()
 
     @property
     def details(self) -> "list[Details]":
         """Details in cells, row by row."""
         return [value for row in self.rows for value in row if isinstance(value, Details)]
+
+
+@dataclass(frozen=True)
+class Sort:
+    """The page that is sorted by a column; `now`: "ascending" or "descending" if this one is, else ""."""
+
+    address: str
+    now: str = ""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from plait.rendering.document import (
     Section,
     Several,
     Share,
+    Sort,
     Table,
     Tiles,
     Warn,
@@ -176,7 +177,8 @@ def _table(table: Table, look: Look) -> str:
     columns = [[row[n] for row in table.rows] for n in range(len(table.columns))]
     shown = [[_marked(value, text, look) for value, text in zip(cells, align(cells))] for cells in columns]
     side = [look.of("left" if n < table.left else "right") for n in range(len(columns))]
-    head = "".join(f'<th scope="col"{side[n]}>{escape(name)}</th>' for n, name in enumerate(table.columns))
+    sorts = [*table.sorts, *[None] * len(columns)]
+    head = "".join(_head(name, side[n], sorts[n]) for n, name in enumerate(table.columns))
     bars = sum(any(isinstance(value, IntervalBar) for value in cells) for cells in columns)
     heads = table.columns if len(columns) > MAX_NARROW_COLUMNS or bars > 1 else ()
     body = "".join(_row(cells, side, look, heads) for cells in zip(*shown))
@@ -189,6 +191,14 @@ def _table(table: Table, look: Look) -> str:
     kind = "table" if look.inline or not heads else "table many"
     grid = f"<table{look.of(kind)}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"{above}{grid if look.inline else _scrolled(grid, table, look)}{notes}"
+
+
+def _head(name: str, side: str, sort: Sort | None) -> str:
+    if not name:
+        return "<td></td>"  # an empty heading says nothing to a screen reader
+    now = f' aria-sort="{sort.now}"' if sort is not None and sort.now else ""
+    words = escape(name) if sort is None else f'<a class="sort" href="{escape(sort.address)}">{escape(name)}</a>'
+    return f'<th scope="col"{side}{now}>{words}</th>'
 
 
 MAX_NARROW_COLUMNS = 4  # that fit on a phone; the rows of wider tables are lists of named values there

@@ -44,7 +44,7 @@ def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
             actual=axis,
             hint="Choose an axis of a factor with a latent index, such as i in A[i, r].",
         )
-    weights = _weights(members[0])
+    weights = weights_of(members[0])
     each = [_similarity(own, weights, row) for own in members]
     found = np.mean(each, axis=0)
     found[row] = -1.0
@@ -67,7 +67,7 @@ def _check_axis(fit: Fitted, axis: Any) -> None:
         )
 
 
-def _weights(parts: Sequence[Holding]) -> Array:
+def weights_of(parts: Sequence[Holding]) -> Array:
     """Weights of factors, (n_factors,), which add up to 1; equal where nothing is known."""
     counts = np.array([part.popularity().sum() for part in parts])
     return counts / counts.sum() if counts.sum() > 0 else np.full(len(parts), 1.0 / len(parts))
@@ -78,7 +78,7 @@ def _similarity(parts: Sequence[Holding], weights: Array, row: int) -> Array:
     found = np.zeros(parts[0].size)
     for part, weight in zip(parts, weights):
         mean, rest = part.summed(part.posterior.mean), part.rest.ravel()
-        own = _profiles(mean[row].reshape(1, -1) * rest)[0]
+        own = profiles(mean[row].reshape(1, -1) * rest)[0]
         towards = np.sqrt(own * rest)
         for at in range(0, len(mean), CHUNK_ROWS):
             some = mean[at : at + CHUNK_ROWS].reshape(-1, len(rest)).astype(np.float64, copy=False)
@@ -120,7 +120,7 @@ def _drawn(part: Holding, rows: Rows, number: int) -> Array:
     return _softmax(np.where(some, logs + np.moveaxis(draws, 1, 0) - np.log(C), logs))
 
 
-def _profiles(held: Array) -> Array:
+def profiles(held: Array) -> Array:
     """Rows (n, n_components) that add up to 1; 0 where there is no mass."""
     total = held.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(held, total, out=np.zeros(held.shape), where=total > 0))
