@@ -42,7 +42,7 @@ class TableQuery:
 
 
 @dataclass(frozen=True)
-class Links:
+class LinkTable:
     """Links of a table: cells (n, order), values (n,) with NaN for predicted ones, and what the model says of them."""
 
     cells: AnyArray
@@ -52,10 +52,10 @@ class Links:
     def __len__(self) -> int:
         return len(self.cells)
 
-    def take(self, rows: Any) -> "Links":
-        return Links(self.cells[rows], self.values[rows], {name: own[rows] for name, own in self.scores.items()})
+    def take(self, rows: Any) -> "LinkTable":
+        return LinkTable(self.cells[rows], self.values[rows], {name: own[rows] for name, own in self.scores.items()})
 
-    def scored(self, site: Site, relation: str, names: tuple[str, ...]) -> "Links":
+    def scored(self, site: Site, relation: str, names: tuple[str, ...]) -> "LinkTable":
         """With these columns of `predict`."""
         if not set(names) - set(self.scores):
             return self
@@ -93,7 +93,7 @@ def relation_csv(site: Site, asked: PageRequest) -> tuple[str, Iterator[bytes]]:
     return f"{name}.csv", _csv(site, name, _links(site, name, wanted).take(slice(0, MOST_IN_FILE)))
 
 
-def _csv(site: Site, relation: str, links: Links) -> Iterator[bytes]:
+def _csv(site: Site, relation: str, links: LinkTable) -> Iterator[bytes]:
     counted = not site.fit.likelihood[relation].binary
     for at in range(0, max(len(links), 1), CHUNK_ROWS):
         piece = links.take(slice(at, at + CHUNK_ROWS)).scored(site, relation, ("mean", "probability"))
@@ -146,13 +146,13 @@ def _order(site: Site, name: str, text: str | None) -> tuple[str, bool] | None:
 # --- the links
 
 
-def _links(site: Site, name: str, wanted: TableQuery) -> Links:
+def _links(site: Site, name: str, wanted: TableQuery) -> LinkTable:
     """Predicted links, then known ones, that match; sorted if wanted."""
     order, values = len(site.fit.known[name].shape), wanted.ranges.get("value", (None, None))
     found = [_new(site, name, wanted)] if wanted.kind != KNOWN and "value" not in wanted.ranges else []
     if wanted.kind != NEW:
         cells, own, numbers = matching(site.fit.known[name], Filter(wanted.rows, *values))
-        found.append(Links(cells, own) if numbers is None else Links(cells[numbers], own[numbers]))
+        found.append(LinkTable(cells, own) if numbers is None else LinkTable(cells[numbers], own[numbers]))
     links = found[0] if len(found) == 1 else _joined(found, order)
     scored = {"probability", "expected"} & {*wanted.ranges, *([wanted.order[0]] if wanted.order else [])}
     if scored:
@@ -166,12 +166,12 @@ def _links(site: Site, name: str, wanted: TableQuery) -> Links:
     return links.take(_sorted(site, name, links, *wanted.order))
 
 
-def _joined(found: list[Links], order: int) -> Links:
+def _joined(found: list[LinkTable], order: int) -> LinkTable:
     cells = [one.cells for one in found] or [np.zeros((0, order), np.int64)]
-    return Links(np.concatenate(cells), np.concatenate([np.zeros(0), *(one.values for one in found)]))
+    return LinkTable(np.concatenate(cells), np.concatenate([np.zeros(0), *(one.values for one in found)]))
 
 
-def _new(site: Site, name: str, wanted: TableQuery) -> Links:
+def _new(site: Site, name: str, wanted: TableQuery) -> LinkTable:
     """The most probable new links of the chosen entities; none where rules exclude all."""
     indices = site.fit.model.equation(name).indices
     given = {indices[place]: site.names.label(indices[place], row) for place, row in wanted.rows.items()}
@@ -181,14 +181,14 @@ def _new(site: Site, name: str, wanted: TableQuery) -> Links:
         table = pl.DataFrame({index: [] for index in indices})
     rows = [site.fit.entities[i].encode(table[i]) for i in indices] if len(table) else []
     cells = np.stack(rows, axis=1) if rows else np.zeros((len(table) if not indices else 0, len(indices)), np.int64)
-    return Links(cells, np.full(len(cells), np.nan))
+    return LinkTable(cells, np.full(len(cells), np.nan))
 
 
-def _column(links: Links, column: str) -> Array:
+def _column(links: LinkTable, column: str) -> Array:
     return links.values if column == "value" else links.scores["mean" if column == "expected" else column]
 
 
-def _inside(links: Links, wanted: TableQuery) -> Flags:
+def _inside(links: LinkTable, wanted: TableQuery) -> Flags:
     found = np.ones(len(links), bool)
     for column, (least, most) in wanted.ranges.items():
         own = _column(links, column)
@@ -196,7 +196,7 @@ def _inside(links: Links, wanted: TableQuery) -> Flags:
     return found
 
 
-def _sorted(site: Site, name: str, links: Links, column: str, descends: bool) -> Rows:
+def _sorted(site: Site, name: str, links: LinkTable, column: str, descends: bool) -> Rows:
     """Row numbers in the order of a column; links without a value come last."""
     indices = site.fit.model.equation(name).indices
     if column in indices:
@@ -212,7 +212,7 @@ def _sorted(site: Site, name: str, links: Links, column: str, descends: bool) ->
 # --- the page
 
 
-def _frame(site: Site, relation: str, links: Links, counted: bool) -> pl.DataFrame:
+def _frame(site: Site, relation: str, links: LinkTable, counted: bool) -> pl.DataFrame:
     """Links as a table of names and numbers."""
     indices = site.fit.model.equation(relation).indices
     named = {
@@ -232,7 +232,7 @@ def _apart(indices: tuple[str, ...], columns: Mapping[str, Any]) -> dict[str, An
     return {f"{name}_" if name in indices else name: own for name, own in columns.items()}
 
 
-def _rows(site: Site, relation: str, links: Links, counted: bool) -> list[list[Any]]:
+def _rows(site: Site, relation: str, links: LinkTable, counted: bool) -> list[list[Any]]:
     names, indices = site.names, site.fit.model.equation(relation).indices
     rows = []
     for n, cell in enumerate(links.cells):
