@@ -120,10 +120,10 @@ def test_a_fingerprint_covers_called_functions_flags_and_constants():
 
 
 def test_python_runs_the_text_of_an_inlined_function():
-    compiled = len(jit.log_minus_digamma.overloads)  # what kernels of other tests inlined
+    compiled = len(jit.log_minus_digamma.compiled.overloads)  # what kernels of other tests inlined
     assert jit.log_minus_digamma(1.0)[0] == pytest.approx(np.euler_gamma)
     assert jit.log_minus_digamma(np.float32(1.0))[0] == pytest.approx(np.euler_gamma)
-    assert len(jit.log_minus_digamma.overloads) == compiled
+    assert len(jit.log_minus_digamma.compiled.overloads) == compiled
 
 
 # logarithms -----------------------------------------------------------------------------------------------------------

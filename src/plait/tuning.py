@@ -58,6 +58,7 @@ class Tuning:
     contraction_doubles: int = 1 << 24  # that a contraction may add: 128 MB
     max_pair_array: int = 1 << 22  # pairs of which a factor has an array
     gathered_doubles: int = 1 << 23  # of a factor, gathered for the entries of an exposure's table at a time
+    contracted_cells: int = 1 << 20  # of a search without compiled code
     all_cells: int = 1 << 20  # cells of one query up to which all of them are scored
     block_cells: int = 1 << 21  # scored at a time
     max_calibrated_cells: int = 1 << 20  # scored in a search whose bounds are loose, because calibration has features

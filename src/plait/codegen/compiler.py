@@ -15,11 +15,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import DTypeLike
 
-from plait import jit
 from plait.codegen.emit import arguments, kernel_source
 from plait.codegen.step import Step
 
@@ -81,6 +79,8 @@ def _gradients(step: Step, types: Types) -> np.dtype[Any]:
 
 
 def _build(step: Step, types: Types) -> Kernel:
+    from plait.jit.policy import kernel
+
     gradients = _gradients(step, types)
     preamble = _PREAMBLE.format(vectors=".singles" if gradients == np.float32 else "")
     own = step.likelihood.preamble() if step.likelihood else ""
@@ -91,17 +91,21 @@ def _build(step: Step, types: Types) -> Kernel:
     # Numba keeps the globals of compiled functions; a kernel among them would keep itself alive.
     run = scope.pop("run")
     run.__qualname__ = f"run_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    return Kernel(_warm(jit.kernel(run, text), step, types), scope["SCRATCH"], gradients)
+    return Kernel(_warm(kernel(run, text), step, types), scope["SCRATCH"], gradients)
 
 
 def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
     """Compile for the only types of arguments: contiguous arrays, read-only where they are read."""
+    from numba import float64, int64
+
+    from plait.jit.policy import strip
+
     depth = len(step.order)
     starts, rows, entries, operands = types[0], types[1 : depth + 1], types[depth + 1], types[depth + 2 :]
     kinds: dict[str, Any] = {
-        "lo": numba.int64,
-        "hi": numba.int64,
-        "size": numba.int64,
+        "lo": int64,
+        "hi": int64,
+        "size": int64,
         "starts": _read(starts, 1),
         **{f"rows{level}": _read(own, 1) for level, own in enumerate(rows)},
         "entries": _read(entries, 1),
@@ -110,7 +114,7 @@ def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
         "parameters": _read(np.float64, 1),
         "grad": _written(_gradients(step, types), 2),
         "scratch": _written(np.float64, 2),
-        "tiny": numba.float64,
+        "tiny": float64,
         "value": _written(np.float64, 1),
         "rare": _written(np.int64, 1),
         "given": _read(np.float64, 1),
@@ -119,13 +123,17 @@ def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
     names = (name if name in kinds else name.rstrip("0123456789") for name in arguments(step))
     run.compile(tuple(kinds[name] for name in names))
     run.disable_compile()
-    jit.strip(run)
+    strip(run)
     return run  # type: ignore[no-any-return]
 
 
 def _read(numbers: DTypeLike, dimensions: int) -> Any:
-    return numba.types.Array(numba.from_dtype(np.dtype(numbers)), dimensions, "C", readonly=True)
+    from numba import from_dtype, types
+
+    return types.Array(from_dtype(np.dtype(numbers)), dimensions, "C", readonly=True)
 
 
 def _written(numbers: DTypeLike, dimensions: int) -> Any:
-    return numba.types.Array(numba.from_dtype(np.dtype(numbers)), dimensions, "C")
+    from numba import from_dtype, types
+
+    return types.Array(from_dtype(np.dtype(numbers)), dimensions, "C")

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
-import numba
 import numpy as np
-from llvmlite import binding
 from numpy.typing import DTypeLike, NDArray
 
 from plait._typing import Array
@@ -121,6 +119,9 @@ def join_shared(left: LeafSum, right: LeafSum) -> LeafSum:
 
 def describe_machine() -> dict[str, str]:
     """Versions and processor, which decide the last digits of a sum."""
+    import numba
+    from llvmlite import binding
+
     return {
         "Plait": __version__,
         "numba": numba.__version__,

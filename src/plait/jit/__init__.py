@@ -1,31 +1,54 @@
-"""Numba: compilation flags, cache, explicit vectors, and functions shared by kernels."""
+"""Numba: compilation flags, cache, explicit vectors, and functions shared by kernels. Imported at the first use."""
 
-from plait.jit.cache import fingerprint
-from plait.jit.elementary import digamma_lgamma8, exp8, log_any8
-from plait.jit.exact import cut, first, largest, maximum, root, rounded, where_positive
-from plait.jit.policy import FLAGS, exact_kernel, inlined, intrinsic, kernel, outlined, strip, uncached
-from plait.jit.scalars import (
-    LOGS,
-    TINY,
-    TINY_SINGLE,
-    bernoulli_link,
-    item,
-    load_at,
-    log_minus_digamma,
-    put,
-    rate_of,
-    real,
-    store_at,
-    weighted_logs,
-)
-from plait.jit.vectors import WIDTH, add, fma, load, log1, log8, mul, splat, store, total, vector
+from collections.abc import Callable
+from typing import Any
+
+from plait.jit.constants import LOGS, TINY, TINY_SINGLE, WIDTH
+from plait.jit.deferred import Deferred, exact_kernel, imported, inlined, kernel, outlined, tiered_kernel, uncached
+
+add = imported("vectors", "add")
+fma = imported("vectors", "fma")
+load = imported("vectors", "load")
+log1 = imported("vectors", "log1")
+log8 = imported("vectors", "log8")
+mul = imported("vectors", "mul")
+splat = imported("vectors", "splat")
+store = imported("vectors", "store")
+total = imported("vectors", "total")
+cut = imported("exact", "cut")
+first = imported("exact", "first")
+largest = imported("exact", "largest")
+maximum = imported("exact", "maximum")
+root = imported("exact", "root")
+rounded = imported("exact", "rounded")
+where_positive = imported("exact", "where_positive")
+digamma_lgamma8 = imported("elementary", "digamma_lgamma8")
+exp8 = imported("elementary", "exp8")
+log_any8 = imported("elementary", "log_any8")
+bernoulli_link = imported("scalars", "bernoulli_link")
+item = imported("scalars", "item")
+load_at = imported("scalars", "load_at")
+log_minus_digamma = imported("scalars", "log_minus_digamma")
+put = imported("scalars", "put")
+rate_of = imported("scalars", "rate_of")
+real = imported("scalars", "real")
+store_at = imported("scalars", "store_at")
+weighted_logs = imported("scalars", "weighted_logs")
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """Hash a function with all that numba compiles into it: see `plait.jit.cache`."""
+    from plait.jit.cache import fingerprint as own
+
+    return own(function)
+
 
 __all__ = [
-    "FLAGS",
     "LOGS",
     "TINY",
     "TINY_SINGLE",
     "WIDTH",
+    "Deferred",
     "add",
     "bernoulli_link",
     "cut",
@@ -36,7 +59,6 @@ __all__ = [
     "first",
     "fma",
     "inlined",
-    "intrinsic",
     "item",
     "kernel",
     "largest",
@@ -57,10 +79,9 @@ __all__ = [
     "splat",
     "store",
     "store_at",
-    "strip",
+    "tiered_kernel",
     "total",
     "uncached",
-    "vector",
     "weighted_logs",
     "where_positive",
 ]

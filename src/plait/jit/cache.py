@@ -31,6 +31,7 @@ from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
 from plait.errors import CacheFolderWarning, warn_of
+from plait.jit.deferred import Deferred
 from plait.machine import replacing
 
 
@@ -157,6 +158,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[str]:
+    value = value.compiled if isinstance(value, Deferred) else value
     if isinstance(value, Dispatcher):
         yield _flags(value.targetoptions)
         value = value.py_func

@@ -10,8 +10,9 @@ from typing import Any
 from llvmlite import ir
 from numba import extending, types
 
+from plait.jit.constants import WIDTH
 from plait.jit.policy import intrinsic
-from plait.jit.vectors import WIDTH, Vector, folded, vector
+from plait.jit.vectors import Vector, folded, vector
 
 DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
 LONGS = ir.VectorType(ir.IntType(64), WIDTH)

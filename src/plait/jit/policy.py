@@ -9,7 +9,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import llvmlite.binding as llvm
 from numba import extending, njit
@@ -18,12 +18,10 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
 
 from plait.jit.cache import FileCache
+from plait.jit.deferred import Function
 
 # Full fast-math would delete tests for NaN and infinity; these four are safe and fast.
 FLAGS = ("contract", "reassoc", "nsz", "arcp")
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _mend_disposal() -> None:

@@ -12,10 +12,11 @@ from llvmlite import ir
 from numba import types
 from numba.np.arrayobj import make_array
 
+from plait.jit.constants import WIDTH
 from plait.jit.elementary import exp8, log_parts8
 from plait.jit.exact import first
 from plait.jit.policy import inlined, intrinsic, outlined
-from plait.jit.vectors import WIDTH, fma, splat, total, vector
+from plait.jit.vectors import fma, splat, total, vector
 
 _make_array: Any = make_array
 
@@ -100,9 +101,6 @@ def store_at(typingctx: Any, array: Any, position: Any, value: Any) -> Any:
 
 LOG_2 = math.log(2.0)
 MAX_RATE = math.exp(700.0)  # of a link
-LOGS = 256  # numbers collected before their logarithms are taken, eight at a time
-TINY = 1e-270  # a scaled Xhat below this cannot be divided by (1e38/TINY is finite): log-sum-exp takes over there
-TINY_SINGLE = 1e-20  # the same in floats: x/Xhat must stay below 1e38, and products above 1e-38 keep their digits
 
 
 @outlined

@@ -9,8 +9,9 @@ from llvmlite import ir
 from numba import extending, types
 from numba.np.arrayobj import make_array
 
+from plait.jit.constants import WIDTH
 from plait.jit.policy import intrinsic
-from plait.jit.vectors import WIDTH, add, fma, mul, total
+from plait.jit.vectors import add, fma, mul, total
 
 __all__ = ["add", "fma", "load_at", "mul", "splat", "store_at", "total"]
 

@@ -12,9 +12,8 @@ from llvmlite import ir
 from numba import extending, types
 from numba.np.arrayobj import make_array
 
+from plait.jit.constants import WIDTH
 from plait.jit.policy import FLAGS, intrinsic
-
-WIDTH = 8
 
 _DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
 _SINGLES = ir.VectorType(ir.FloatType(), WIDTH)

@@ -68,12 +68,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 from plait._typing import Array, Floats
 from plait.errors import ParameterError
-from plait.jit import fingerprint, inlined, uncached
+from plait.jit import Deferred, fingerprint, inlined, uncached
 from plait.likelihood import predictive
 
 State = Mapping[str, float]
@@ -228,7 +227,7 @@ class Likelihood:
         link = cls.__dict__.get("link")
         if link is not None:
             link = getattr(link, "__func__", link)
-            setattr(cls, "link", staticmethod(link if isinstance(link, Dispatcher) else inlined(link)))  # noqa: B010
+            setattr(cls, "link", staticmethod(link if isinstance(link, Deferred) else inlined(link)))  # noqa: B010
         if "name" in cls.__dict__:
             _enter(cls)
 

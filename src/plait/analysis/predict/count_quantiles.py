@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from plait._typing import Array
 from plait.analysis.predict.kernels import place, surprise
-from plait.jit import inlined, kernel
+from plait.jit import inlined, kernel, tiered_kernel
 
 Counts = NDArray[np.int64]
 
@@ -61,7 +61,8 @@ def expanded(z: float, m: float, spread: float, skewed: float, noise: float) -> 
     skew = (x * x + 3.0 * x * spread + skewed) / (square * math.sqrt(square))
     fourth = 1.5 * skewed * skewed / spread if spread > 0.0 else 0.0
     excess = (x * (x * (x + 7.0 * spread) + 6.0 * skewed) + fourth) / (square * square)
-    w = z + (z * z - 1.0) * skew / 6.0 + (z**3 - 3.0 * z) * excess / 24.0 - (2.0 * z**3 - 5.0 * z) * skew * skew / 36.0
+    cube = z * z * z
+    w = z + (z * z - 1.0) * skew / 6.0 + (cube - 3.0 * z) * excess / 24.0 - (2.0 * cube - 5.0 * z) * skew * skew / 36.0
     return max(m * (1.0 + math.sqrt(square) * w), 0.0)
 
 
@@ -97,7 +98,7 @@ def quantile(level: float, z: float, m: float, s: float) -> float:
     return high * scale
 
 
-@kernel
+@tiered_kernel("mean")
 def count_ends(mean: Array, variance: Array, miss: Array, level: Array, z: Array, ends: Counts) -> None:
     """Quantiles of counts with Gamma rates by moments, except that P(x = 0) = e^−miss; all (n,).
 
@@ -110,7 +111,7 @@ def count_ends(mean: Array, variance: Array, miss: Array, level: Array, z: Array
         ends[n] = 0 if nothing >= level[n] else int(min(max(quantile(level[n], z[n], m, s), 1.0), MAX_COUNT))
 
 
-@kernel
+@tiered_kernel("mean")
 def narrow_ends(mean: Array, spread: Array, skewed: Array, noise: float, z: Array, ends: Array) -> None:
     """Quantiles of rates (noise 0) or of counts (1, not rounded) from three cumulants, for small v/m²; `z` (n,): normal
     quantiles of the levels.
@@ -119,7 +120,7 @@ def narrow_ends(mean: Array, spread: Array, skewed: Array, noise: float, z: Arra
         ends[n] = expanded(z[n], mean[n], spread[n], skewed[n], noise)
 
 
-@kernel
+@tiered_kernel("points")
 def narrow_strata(mean: Array, spread: Array, skewed: Array, z: Array, points: Array) -> None:
     """Quantiles of rates from three cumulants, `points` (n, n_levels); `z`: normal quantiles."""
     for n in range(len(mean)):
@@ -127,7 +128,7 @@ def narrow_strata(mean: Array, spread: Array, skewed: Array, z: Array, points: A
             points[n, j] = expanded(z[j], mean[n], spread[n], skewed[n], 0.0)
 
 
-@kernel
+@tiered_kernel("points")
 def gamma_strata(mean: Array, variance: Array, table: Array, lowest: int, points: Array) -> None:
     """Quantiles of Gammas with these moments, `points` (n, n_levels), from a table over the concentration."""
     for n in range(len(mean)):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from plait._typing import Array
 from plait.analysis.predict.kernels import surprise
 from plait.analysis.predict.log_grid import FIRST_LOG, NODES, STEP
-from plait.jit import inlined, kernel
+from plait.jit import inlined, kernel, tiered_kernel
 
 Counts = NDArray[np.int64]
 
@@ -66,7 +66,7 @@ def gamma_spread(m: float, v: float) -> float:
     return math.exp(-m / r * math.log1p(2.0 * r)) - math.exp(-2.0 * surprise(m, v))
 
 
-@kernel
+@tiered_kernel("mean")
 def gamma_spreads(mean: Array, variance: Array, sd: Array) -> None:
     """The standard deviation of e^−λ for Gammas with these moments, (n,)."""
     for n in range(len(mean)):

@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait._typing import Array, Rows
-from plait.jit import inlined, kernel
+from plait.jit import inlined, tiered_kernel
 
 Marks = NDArray[np.bool_]
 
 
-@kernel
+def _multiply_means(at: Rows, mean: Array, product: Array) -> None:
+    product *= mean[at]
+
+
+@tiered_kernel("product", _multiply_means)
 def multiply_means(at: Rows, mean: Array, product: Array) -> None:
     """product[n, :] *= mean[at[n], :]."""
     for n in range(len(at)):
@@ -23,7 +27,15 @@ def multiply_means(at: Rows, mean: Array, product: Array) -> None:
             product[n, c] *= mean[row, c]
 
 
-@kernel
+def _multiply_moments(at: Rows, mean: Array, scale: Array, product: Array, variance: Array) -> None:
+    E = mean[at]
+    Var = E * scale[at]
+    variance *= E * E + Var
+    variance += product * product * Var
+    product *= E
+
+
+@tiered_kernel("product", _multiply_moments)
 def multiply_moments(at: Rows, mean: Array, scale: Array, product: Array, variance: Array) -> None:
     """Moments of independent products: v ← v (E² + Var) + m² Var, m ← m E, with Var = E D; without subtraction."""
     for n in range(len(at)):
@@ -36,7 +48,14 @@ def multiply_moments(at: Rows, mean: Array, scale: Array, product: Array, varian
             product[n, c] = m * E
 
 
-@kernel
+def _multiply_thirds(at: Rows, mean: Array, scale: Array, second: Array, third: Array) -> None:
+    E, D = mean[at], scale[at]
+    inverse = np.divide(D, E, out=np.zeros(E.shape), where=D > 0.0)
+    second *= 1.0 + inverse
+    third *= (1.0 + inverse) * (1.0 + 2.0 * inverse)
+
+
+@tiered_kernel("second", _multiply_thirds)
 def multiply_thirds(at: Rows, mean: Array, scale: Array, second: Array, third: Array) -> None:
     """E[X²]/E[X]² and E[X³]/E[X]³ of independent products; those of a Gamma are 1 + 1/C and (1 + 1/C)(1 + 2/C)."""
     for n in range(len(at)):
@@ -57,7 +76,7 @@ def surprise(m: float, v: float) -> float:
     return m * (math.log1p(ratio) / ratio) if ratio > 1e-12 else m
 
 
-@kernel
+@tiered_kernel("mean")
 def closed_form(mean: Array, variance: Array, tolerance: float, miss: Array, doubtful: Marks) -> None:
     """−log P(x = 0) by matched moments, and where its error may exceed the tolerance."""
     for n in range(len(mean)):
@@ -65,7 +84,7 @@ def closed_form(mean: Array, variance: Array, tolerance: float, miss: Array, dou
         doubtful[n] = math.exp(-miss[n]) - math.exp(-mean[n]) > tolerance
 
 
-@kernel
+@tiered_kernel("mean")
 def third_cumulant(mean: Array, second: Array, third: Array, skewed: Array) -> None:
     """skewed[n] = κ₃/m³ of a sum of independent components of these means (n, columns) and relative moments."""
     for n in range(len(mean)):
@@ -74,11 +93,12 @@ def third_cumulant(mean: Array, second: Array, third: Array, skewed: Array) -> N
             m += mean[n, c]
         if m > 0.0:
             for c in range(mean.shape[1]):
-                total += (mean[n, c] / m) ** 3 * (third[n, c] - 3.0 * second[n, c] + 2.0)
+                share = mean[n, c] / m
+                total += share * share * share * (third[n, c] - 3.0 * second[n, c] + 2.0)
         skewed[n] = total
 
 
-@kernel
+@tiered_kernel("mean")
 def sort_widths(
     mean: Array, second: Array, third: Array, noise: float, least: Array, tame: Array, warm: Array, pairs: Rows
 ) -> int:
@@ -102,16 +122,16 @@ def sort_widths(
         warm[n, :] = 0.0
         for place in range(width):
             c = order[place]
-            a, b = second[n, c], third[n, c]
-            m += mean[n, c]
-            v += mean[n, c] ** 2 * (a - 1.0)
-            k += mean[n, c] ** 3 * (b - 3.0 * a + 2.0)
+            own, a, b = mean[n, c], second[n, c], third[n, c]
+            m += own
+            v += own * own * (a - 1.0)
+            k += own * own * own * (b - 3.0 * a + 2.0)
             if 16.0 * v <= m * m and k <= 0.9 * v * math.sqrt(v):
                 narrow = place + 1
                 warm[n, 0], warm[n, 1], warm[n, 2] = m, v, k
         for place in range(narrow, width):
             c = order[place]
-            variance = mean[n, c] ** 2 * (second[n, c] - 1.0)
+            variance = mean[n, c] * mean[n, c] * (second[n, c] - 1.0)
             if mean[n, c] <= least[n]:
                 warm[n, 0] += noise * mean[n, c]
             elif variance < tame[n]:
@@ -124,7 +144,7 @@ def sort_widths(
     return count
 
 
-@kernel
+@tiered_kernel("mean")
 def sort_components(
     mean: Array, variance: Array, tolerances: Array, miss: Array, pairs: Rows, least: Array, most: Array
 ) -> int:
@@ -158,7 +178,7 @@ def sort_components(
     return count
 
 
-@kernel
+@tiered_kernel("product")
 def begin_pairs(pairs: Rows, mean: Array, weights: Array, step: float, product: Array) -> None:
     """product[p, :] = weight_j · m^(½ − i y_j) for nodes y_j = (j + ½) · step: real parts, then imaginary ones."""
     nodes = product.shape[1] // 2
@@ -186,7 +206,7 @@ def place(x: float, lowest: int, rows: int) -> tuple[int, float]:
     return row, (bits & 0xFFFFFFFFFFFF) * 2.0**-48
 
 
-@kernel
+@tiered_kernel("product")
 def multiply_pairs(
     pairs: Rows, first: int, at: Rows, mean: Array, scale: Array, table: Array, lowest: int, product: Array
 ) -> None:
@@ -207,7 +227,7 @@ def multiply_pairs(
                 product[p, nodes + j] = re * b + im * a
 
 
-@kernel
+@tiered_kernel("product")
 def end_pairs(pairs: Rows, mean: Array, least: Array, most: Array, alias: float, product: Array, miss: Array) -> None:
     """Add −log P(x_r = 0) of every pair: one minus the sum over the nodes, clipped to its bounds."""
     nodes = product.shape[1] // 2

@@ -154,7 +154,8 @@ def _form(fit: Fitted, equation: Equation, region: Region, large: Sequence[Occur
 def _boxes(form: Contraction) -> Boxes:
     from plait.analysis.topk.boxes import GeneralBoxes, RowBoxes
 
-    rows = as_rows(form)
+    # Few cells are contracted as fast in NumPy, without numba.
+    rows = as_rows(form) if math.prod(form.shape) > TUNING.contracted_cells else None
     return GeneralBoxes(form) if rows is None else RowBoxes(rows)
 
 
