@@ -6,11 +6,13 @@ import subprocess
 import sys
 from importlib import import_module
 
+import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from plait import __version__
+import plait
+from plait import __version__, datasets
 from plait.cli import app
 from plait.cli.program import COMMANDS
 
@@ -80,3 +82,24 @@ def test_help_imports_no_command_and_no_heavy_library():
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"polars", "numba", "scipy", "rich", "narwhals"} & set(modules)
     assert not [name for name in modules if name.startswith("plait.cli.") and name.endswith("ing")]
+
+
+@pytest.mark.budget(2)
+def test_best_links_of_a_saved_run_need_no_numba(tmp_path):
+    nations = datasets.load("nations")
+    counts = pl.DataFrame({"user": [0, 0, 1, 1, 2], "film": [0, 1, 0, 1, 1], "value": [90, 70, 60, 80, 50]})
+    matrix = "plays[user, film] = U[user, r] F[film, r]"
+    fits = {
+        "relations": plait.fit(nations.model, nations.data, rank=8, seed=0, warmup=5, max_iter=5, progress=False),
+        "plays": plait.fit(matrix, {"plays": plait.Relation(counts, likelihood="poisson")}, rank=2, seed=0, max_iter=5),
+    }
+    code = ["import sys; from plait.cli import app"]
+    for relation, fit in fits.items():
+        fit.save(tmp_path / relation)
+        for command in (["info"], ["top", relation, "--include-known"]):
+            code.append(f"app({[command[0], str(tmp_path / relation), *command[1:]]}, standalone_mode=False)")
+    code.append("print(*sys.modules, file=sys.stderr)")
+    done = subprocess.run([sys.executable, "-c", "\n".join(code)], capture_output=True, text=True, check=True)
+    assert "netherlands" in done.stdout
+    heavy = {"numba", "llvmlite", "pandas", "dask", "distributed", "scipy.stats", "scipy.optimize"}
+    assert heavy.intersection(done.stderr.split()) == set()

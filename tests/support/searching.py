@@ -106,6 +106,7 @@ class watched:
             self.boxes += len(nodes)
             return children(boxes, nodes, levels, axis, floor)
 
+        self._patch.setattr(TUNING, "contracted_cells", 0)
         self._patch.setattr(RowBoxes, "cells", count_cells)
         self._patch.setattr(RowBoxes, "children", count_boxes)
         return self

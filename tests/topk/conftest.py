@@ -9,7 +9,14 @@ from plait.tuning import TUNING
 @pytest.fixture
 def tiny_boxes(monkeypatch):
     """Searches that split boxes down to single cells, a few table entries at a time."""
-    sizes = {"contracted_cells": 0, "box_cells": 1, "boxes_batch": 8, "first_boxes": 1, "tree_fan_out": 2, "gathered_doubles": 40}
+    sizes = {
+        "contracted_cells": 0,
+        "box_cells": 1,
+        "boxes_batch": 8,
+        "first_boxes": 1,
+        "tree_fan_out": 2,
+        "gathered_doubles": 40,
+    }
     for field, value in sizes.items():
         monkeypatch.setattr(TUNING, field, value)
 

@@ -34,6 +34,7 @@ def test_random_rows_with_ties_and_known_links(means, k, random):
     known = {tuple(random.randrange(len(mean)) for mean in means) for _ in range(random.randrange(8))}
     fit = made(means, known)
     with pytest.MonkeyPatch().context() as patch:
+        patch.setattr(TUNING, "contracted_cells", random.choice([0, 1 << 20]))
         patch.setattr(TUNING, "box_cells", random.choice([1, 6]))
         patch.setattr(TUNING, "tree_fan_out", random.choice([2, 3]))
         if random.random() < 0.3:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from plait.analysis.predict.lookup import as_frame, require_indices, rows_of
@@ -61,6 +60,8 @@ def _answer(fit: Fitted, later: Fitted, relation: str, time: str, cells: Any) ->
     table = predict(later, relation, cells)
     if fit.method != "vb" or fit.likelihood[relation].binary:
         return table
+    import narwhals.stable.v2 as nw
+
     frame, rows = rows_of(later, relation, cells)
     sd = columns(_with_chain_variance(fit, later, time), relation, rows, ("sd",))["sd"]
     frame = nw.from_native(table, eager_only=True)
@@ -158,6 +159,7 @@ def _in_periods(later: Fitted, equation: Equation, time: str, cells: Any) -> Any
     require_indices(frame.columns, equation.relation, others, TableLocation("cells"))
     if time in frame.columns:
         return cells
+    import narwhals.stable.v2 as nw
     import polars as pl
 
     periods = nw.from_native(as_kind(pl.DataFrame({time: later.entities[time].names}), kind_of(cells)), eager_only=True)

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import narwhals.stable.v2 as nw
-
 from plait.data.encoding.columns import to_polars
 from plait.storage.fitted import Fitted
 
@@ -29,6 +27,8 @@ def add_titles(fit: Fitted, table: Table, indices: Sequence[str] | Mapping[str, 
     wanted = {column: index for column, index in named.items() if index in fit.titles}
     if not wanted:
         return table
+    import narwhals.stable.v2 as nw
+
     frame: Any = nw.from_native(cast(Any, table), eager_only=True, pass_through=False)
     new = {
         column: _series(frame, title_column(column), fit.titles[index].of(to_polars(frame.get_column(column), column)))
@@ -41,6 +41,8 @@ def add_titles(fit: Fitted, table: Table, indices: Sequence[str] | Mapping[str, 
 
 def _series(frame: Any, name: str, titles: "pl.Series") -> Any:
     """A column of titles in the library of a table."""
+    import narwhals.stable.v2 as nw
+
     backend = nw.get_native_namespace(frame)
     values = titles if frame.implementation.is_polars() else titles.to_list()
     return nw.new_series(name, values, nw.String, backend=backend)

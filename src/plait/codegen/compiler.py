@@ -20,6 +20,7 @@ from numpy.typing import DTypeLike
 
 from plait.codegen.emit import arguments, kernel_source
 from plait.codegen.step import Step
+from plait.jit.deferred import compilation
 
 _PREAMBLE = """from plait.jit import bernoulli_link, item, put, real, weighted_logs
 from plait.jit{vectors} import add, fma, load_at, mul, splat, store_at, total
@@ -79,8 +80,6 @@ def _gradients(step: Step, types: Types) -> np.dtype[Any]:
 
 
 def _build(step: Step, types: Types) -> Kernel:
-    from plait.jit.policy import kernel
-
     gradients = _gradients(step, types)
     preamble = _PREAMBLE.format(vectors=".singles" if gradients == np.float32 else "")
     own = step.likelihood.preamble() if step.likelihood else ""
@@ -91,14 +90,12 @@ def _build(step: Step, types: Types) -> Kernel:
     # Numba keeps the globals of compiled functions; a kernel among them would keep itself alive.
     run = scope.pop("run")
     run.__qualname__ = f"run_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    return Kernel(_warm(kernel(run, text), step, types), scope["SCRATCH"], gradients)
+    return Kernel(_warm(compilation().kernel(run, text), step, types), scope["SCRATCH"], gradients)
 
 
 def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
     """Compile for the only types of arguments: contiguous arrays, read-only where they are read."""
     from numba import float64, int64
-
-    from plait.jit.policy import strip
 
     depth = len(step.order)
     starts, rows, entries, operands = types[0], types[1 : depth + 1], types[depth + 1], types[depth + 2 :]
@@ -123,7 +120,7 @@ def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
     names = (name if name in kinds else name.rstrip("0123456789") for name in arguments(step))
     run.compile(tuple(kinds[name] for name in names))
     run.disable_compile()
-    strip(run)
+    compilation().strip(run)
     return run  # type: ignore[no-any-return]
 
 

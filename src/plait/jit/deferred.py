@@ -20,6 +20,13 @@ MAX_TEXT_NUMBERS = 1 << 16
 MAX_ARRAY_NUMBERS = 1 << 23
 
 
+def compilation() -> Any:
+    """Import `plait.jit.policy`, and all intrinsics."""
+    for name in ("scalars", "singles"):
+        import_module(f"plait.jit.{name}")
+    return import_module("plait.jit.policy")
+
+
 class Deferred:
     """A function of numba; `make` returns it, and imports numba."""
 
@@ -43,8 +50,9 @@ class Deferred:
         from numba.core.registry import cpu_target
 
         context: Any = cpu_target.typing_context
-        context.refresh()  # for intrinsics that are new
-        return context.resolve_value_type(self.compiled)
+        compiled = self.compiled
+        context.refresh()  # for an intrinsic that is new
+        return context.resolve_value_type(compiled)
 
     def __call__(self, *args: Any) -> Any:
         return self.compiled(*args)
@@ -58,9 +66,7 @@ class _Decorated(Deferred):
         self._function, self._decorator, self._options = function, decorator, options
 
     def _make(self) -> Any:
-        # All intrinsics are known before anything is compiled.
-        policy, _, _ = (import_module(f"plait.jit.{name}") for name in ("policy", "scalars", "singles"))
-        return getattr(policy, self._decorator)(self._function, *self._options)
+        return getattr(compilation(), self._decorator)(self._function, *self._options)
 
     @property
     def py_func(self) -> Any:
@@ -103,9 +109,7 @@ def exact_kernel(function: Function) -> Function:
     return _Decorated(function, "exact_kernel")  # type: ignore[return-value]
 
 
-def tiered_kernel(
-    size: str, array_function: Callable[..., Any] | None = None
-) -> Callable[[Function], Function]:
+def tiered_kernel(size: str, array_function: Callable[..., Any] | None = None) -> Callable[[Function], Function]:
     """Compile like `exact_kernel`, but not before a number of small calls: Python runs the text with the same bits.
 
     `size`: name of the array whose size measures the work. `array_function`: the same in NumPy, for elementwise

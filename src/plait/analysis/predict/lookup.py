@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from plait._typing import Rows
@@ -103,6 +102,8 @@ def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: TableLocati
 
 def as_frame(cells: Any, where: Named = "cells") -> Any:
     """A table as an eager narwhals frame; a dict of columns becomes a polars table."""
+    import narwhals.stable.v2 as nw
+
     refuse_in_fork("cells, a table")
     if not isinstance(cells, dict):
         return frame_of(cells, where)

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -168,6 +167,8 @@ def predict(fit: Fitted, relation: str, cells: Any, *, handle_unknown: str = "er
 
     `new_entities`: rows of entities that are folded in for this call, by relation.
     """
+    import narwhals.stable.v2 as nw
+
     if new_entities is not None:
         cells = as_frame(cells, TableLocation("cells")).to_native()
         fit = _with_transient(fit, relation, cells, new_entities)

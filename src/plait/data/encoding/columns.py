@@ -156,10 +156,13 @@ def as_doubles(series: "pl.Series") -> NDArray[np.float64]:
 
 def to_polars(column: Any, where: Named) -> "pl.Series":
     """A column as a polars series with the same values; a categorical column by its values."""
-    where = TableLocation.of(where)
-    import narwhals.stable.v2 as nw
     import polars as pl
 
+    if isinstance(column, pl.Series):
+        return column
+    import narwhals.stable.v2 as nw
+
+    where = TableLocation.of(where)
     column = nw.to_native(column, pass_through=True)
     if isinstance(column, pl.Series):
         return column
