@@ -74,6 +74,17 @@ def test_a_fit_of_the_written_config_is_the_fit_of_the_split(folder, arguments, 
     assert found.exit_code == 0, found.output
 
 
+def test_periods_are_not_recommended_as_the_target_of_a_ranking(folder):
+    rows = [(f"u{n % 4}", f"p{n % 3}", n // 4) for n in range(24)]
+    pl.DataFrame(rows, ["user", "place", "day"], orient="row").write_csv("dated.csv")
+    model = "dated[user, place, day] = U[user, r] P[place, r] D[day, r]; day: ordered"
+    (folder / "dated.toml").write_text(f'model = "{model}"\nrank = 2\n[relations.dated]\nsource = "dated.csv"\n')
+    for options in (["--by", "time", "--time", "day"], ["--by", "links"]):
+        command = ["train-test-split", "dated.toml", "-o", "dated", "--fraction", "0.2", "--seed", "0", "--force"]
+        result = CliRunner().invoke(app, [*command, *options])
+        assert result.stdout.endswith(" --target place\n"), result.output
+
+
 def test_the_test_named_as_hidden_makes_the_same_fit(folder):
     numbered = pl.read_csv("the visits.csv").with_columns(pl.col("who").str.strip_prefix("u"))  # text: one is "zoe"
     numbered.write_csv("the visits.csv")

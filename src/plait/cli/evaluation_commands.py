@@ -101,7 +101,7 @@ def calibrate(
         list[str] | None,
         typer.Option(
             metavar="counts|NAME=TABLE",
-            help="What probabilities depend on next to the fit: numbers of links alone, or also tables; repeat it.",
+            help="Features of cells: counts of agreeing links, or counts and a table NAME=TABLE; repeatable.",
         ),
     ] = None,
     zeros: Annotated[
@@ -314,6 +314,8 @@ def train_test_split(
     out(str(split))
     run = shlex.quote(str(output / "run"))
     out(f"\nNext:\n  plait fit {shlex.quote(str(train))} -o {run}")
-    ranked = [index for index in split.indices if index not in (split.by if isinstance(split.by, tuple) else ())]
+    others = {*(split.by if isinstance(split.by, tuple) else ()), time}
+    ordered = found.model.ordered
+    ranked = [i for i in split.indices if i not in others and found.model.axis(i) not in ordered]
     target = f" --target {ranked[-1]}" if ranked else ""
     out(f"  plait evaluate {run} {split.relation} {shlex.quote(str(test))}{target}")

@@ -30,7 +30,7 @@ RANKS = (8, 16, 32)  # a kernel serves the ranks that are padded to the same mul
 def warm(
     rank: Annotated[
         list[int] | None,
-        typer.Option("--rank", metavar="N", min=1, help="A rank to compile for; may be repeated. Default: 8, 16, 32."),
+        typer.Option("--rank", metavar="N", min=1, help="Rank to compile for; by default 8, 16 and 32; repeatable."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -47,7 +47,7 @@ def warm(
     folder = usable_folder(make=True)
     if folder is None:
         raise ParameterError(
-            f"The cache folder {cache_folder()} cannot be used.",
+            f"the cache folder {cache_folder()} cannot be used.",
             hint="Set PLAIT_CACHE_DIR to a folder of your own that others cannot write to.",
         )
     before, begin = _kernels(folder), time.perf_counter()

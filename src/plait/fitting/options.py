@@ -147,7 +147,9 @@ Evidence = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 class Options:
     """Options of `plait.fit`."""
 
-    rank: Rank = option(None, RANK, "Number of components per latent index; auto: by prediction; elbo: by the ELBO.")
+    rank: Rank = option(
+        None, RANK, "Number of components per latent index; auto: by held-out links; elbo: by the ELBO."
+    )
     method: Literal["vb", "em", "map"] = option(
         "vb", word("vb", "em", "map"), "Variational Bayes, maximum likelihood, or posterior mode.", saved=False
     )
