@@ -119,7 +119,7 @@ def test_ctrl_c_in_an_ensemble_returns_the_started_members(default_handler, thre
 
 @pytest.mark.parametrize("rank", ["auto", "elbo"])
 def test_ctrl_c_in_a_search_of_ranks_raises(default_handler, monkeypatch, rank):
-    def pressed(*arguments):
+    def pressed(*arguments, **options):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1.0)
 

@@ -41,10 +41,10 @@ class Tuning:
 
     # Searches for ranks and weights (decision 19).
     max_sweep_products: float = 5e8  # links × products of ranks that a sweep may take
-    max_trial_products: float = 1e8  # the same of a fit that only tries a size
-    rank_sizes: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+    max_trial_products: float = 1e8  # the same of a fit that only tries a weight
+    rank_sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
     side_weights: tuple[float, ...] = (0.01, 0.1, 0.3, 3.0)  # tried next to 1, for each relation in turn
-    min_gain_errors: float = 2.0  # standard errors by which another size or weight must predict better
+    min_gain_errors: float = 2.0  # standard errors by which another weight must predict better
 
     # Answers.
     predict_cells: int = 1 << 20  # whose row numbers and moments are held at a time

@@ -42,6 +42,20 @@ def test_a_fraction_of_links_and_of_zeros_is_held_out():
     assert np.array_equal(held_out.values, X[tuple(held_out.cells.T)])
 
 
+def test_held_out_links_can_become_zeros_which_leaves_the_weights():
+    data = plait.Model(TEXT).bind({"X": X})
+    bound = data.relations["X"]
+    held_out = hold_out(data, "X", 0.2, np.random.default_rng(1), as_zeros=True)
+    rest = held_out.data.relations["X"]
+    links = held_out.cells[held_out.values > 0]
+    assert len(links) == round(0.2 * len(bound.links))
+    assert rest.weights is bound.weights
+    assert np.array_equal(rest.values_at(links), np.zeros(len(links)))
+    assert len(rest.links) + len(links) == len(bound.links)
+    few = hold_out(data, "X", 0.2, np.random.default_rng(1), as_zeros=True, max_links=10)
+    assert (few.values > 0).sum() == 10
+
+
 def test_missing_cells_are_not_held_out():
     listed = np.where(np.random.default_rng(3).random(X.shape) < 0.5, X, np.nan)
     _, held_out = held_out_of(TEXT, listed)

@@ -42,8 +42,8 @@ def test_settings_say_how_a_rank_was_found(found):
 
 def test_members_share_one_search(monkeypatch):
     searches = []
-    whole = rank_search.hold_out
-    monkeypatch.setattr(rank_search, "hold_out", lambda *given: searches.append(1) or whole(*given))
+    whole = rank_search._climb
+    monkeypatch.setattr(rank_search, "_climb", lambda *given: searches.append(1) or whole(*given))
     fit = plait.fit(CP, {"X": X}, seed=0, max_iter=20, restarts=3)
     assert len(searches) == 1
     assert len(fit.members) == 3
@@ -56,23 +56,39 @@ def test_very_small_data_have_a_rank(links):
 
 
 def test_large_data_have_the_rule_s_rank_without_a_search(monkeypatch):
-    monkeypatch.setattr(TUNING, "max_trial_products", 10.0)
+    monkeypatch.setattr(TUNING, "max_sweep_products", 10.0)
     fit = plait.fit(CP, {"X": X}, seed=0, max_iter=3)
     assert fit.settings["rank_by"] == {"asked": "auto", "way": "rule", "tried": []}
 
 
+def climb(scores, budget=np.inf):
+    """Sizes that a climb tries; the sum of their sizes is at most `budget`."""
+    return list(rank_search._climb(list(scores), scores.get, lambda tried, size: sum(tried) + size <= budget))
+
+
+def test_a_climb_ends_after_two_sizes_that_are_no_better_or_one_where_the_next_costs_too_much():
+    assert climb({4: 0.1, 8: 0.2, 16: 0.3, 32: 0.2, 64: 0.25, 128: 0.9}) == [4, 8, 16, 32, 64]
+    assert climb({4: 0.1, 8: 0.3, 16: 0.2, 32: 0.4}) == [4, 8, 16, 32]
+    assert climb({4: 0.1, 8: 0.2, 16: 0.1, 32: 0.3}, budget=20) == [4, 8, 16]
+
+
 @pytest.mark.thorough
-def test_a_size_that_predicts_better_is_chosen():
-    """A sure case: a core of 55 × 12 × 12 numbers for 300 links predicts worse than a small one."""
+@pytest.mark.parametrize("likelihood", ["poisson", "negbin"])
+def test_bursts_do_not_raise_the_rank(likelihood):
+    """Counts of one cell come in bursts: by their log-likelihood under Poisson more components are always better."""
     rng = np.random.default_rng(0)
-    H, P, T = rng.gamma(0.3, 1.0, (14, 2)), rng.gamma(0.3, 1.0, (2, 20, 2)), rng.gamma(0.3, 1.0, (14, 2))
-    links = (rng.poisson(0.4 * np.einsum("ha,apb,tb->hpt", H, P, T)) > 0).astype(float)
-    text = "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]"
-    data = {"X": plait.Relation(links, likelihood="bernoulli")}
-    found = plait.fit(text, data, seed=0, max_iter=60).settings["rank_by"]
-    scores = dict(map(tuple, found["tried"]))
-    chosen = max(scores, key=scores.get)
-    assert chosen < max(scores)
+    users, items = rng.dirichlet([0.3] * 4, 300), rng.dirichlet([0.1] * 120, 4)
+    events = rng.poisson(3000 * users @ items / 300)
+    counts = np.vectorize(lambda n: rng.geometric(1 / 8, n).sum() if n else 0)(events).astype(float)
+    data = {"X": plait.Relation(counts, likelihood=likelihood)}
+    assert plait.fit(MATRIX, data, seed=0, max_iter=5).rank["r"] <= 8
+
+
+def test_counts_without_zeros_are_judged_by_their_values():
+    full = np.random.default_rng(0).poisson(3.0, (20, 15)) + 1.0
+    by = plait.fit(MATRIX, {"X": full}, seed=0, max_iter=5).settings["rank_by"]
+    assert by["way"] == "held-out values of X"
+    assert all(score < 0 for _, score in by["tried"])
 
 
 @pytest.mark.thorough

@@ -36,11 +36,21 @@ class HeldOut:
     values: Array
 
 
-def hold_out(data: Data, relation: str, fraction: float, rng: np.random.Generator) -> HeldOut | None:
+def hold_out(
+    data: Data,
+    relation: str,
+    fraction: float,
+    rng: np.random.Generator,
+    *,
+    as_zeros: bool = False,
+    max_links: int | None = None,
+) -> HeldOut | None:
     """Hold out a fraction of a relation's links and ten zeros per link; None where that is no link or all links.
 
     Links on disk are read into memory; `fits_memory` says whether they fit. Where two indices share an axis, the mirror
-    images of a cell are held out with it: a friendship listed both ways would leak.
+    images of a cell are held out with it: a friendship listed both ways would leak. `as_zeros`: held-out links become
+    zeros, as links that a user does not know yet, and no cell becomes missing: weights, and the kernels of a fit, stay
+    as they are. `max_links`: at most about so many are held out.
     """
     bound = in_memory(data.relations[relation], data.entities)
     groups = _shared_axes([data.entities[index].axis for index in bound.indices])
@@ -48,20 +58,25 @@ def hold_out(data: Data, relation: str, fraction: float, rng: np.random.Generato
     pairs = pack(columns_of(canonical(links, groups)), bound.shape, len(links))
     kinds = np.unique(pairs, return_inverse=True)[1]
     count = int(kinds.max()) + 1 if len(kinds) else 0
+    if max_links is not None:
+        fraction = min(fraction, max_links / max(len(links), 1))
     number = how_many(count, fraction)
     if number in (0, count):
         return None
     chosen = np.zeros(count, bool)
     chosen[pick(count, number, rng)] = True
-    n_links = int(chosen[kinds].sum())
+    is_chosen = chosen[kinds]
+    n_links = int(is_chosen.sum())
     # In an undirected relation all images are one cell, which is drawn once.
     ways = len(list(orders(groups, len(bound.shape)))) // len(list(orders(bound.groups, len(bound.shape))))
-    wanted = min(ZEROS_PER_LINK * n_links, round(fraction * bound.observed_zeros)) // ways
-    cells = _images(np.concatenate([links[chosen[kinds]], draw_zeros(bound, groups, wanted, rng)]), groups)
+    share = 1.0 if as_zeros else fraction
+    wanted = min(ZEROS_PER_LINK * n_links, round(share * bound.observed_zeros)) // ways
+    cells = _images(np.concatenate([links[is_chosen], draw_zeros(bound, groups, wanted, rng)]), groups)
     cells = np.unique(cells, axis=0)
     cells = cells[bound.weights.at(cells) > 0]
-    rest = replace(data, relations={**data.relations, relation: _without(bound, cells)})
     test = cells[writing(cells, bound.groups) == 0]
+    kept = _with_links(bound, ~is_chosen) if as_zeros else _without(bound, cells)
+    rest = replace(data, relations={**data.relations, relation: kept})
     return HeldOut(rest, relation, test, bound.values_at(test))
 
 
@@ -119,10 +134,15 @@ def _images(cells: AnyArray, groups: Groups) -> AnyArray:
 def _without(bound: BoundRelation, cells: AnyArray) -> BoundRelation:
     """The relation with some observed cells, sorted, missing."""
     keys = pack_pair(columns_of(bound.cells), columns_of(cells), bound.shape, (len(bound.links), len(cells)))
-    keep = ~find(*keys)[1]
+    table = Weights.from_sorted(bound.indices, bound.shape, cells, bound.weights.at(cells))
+    count = int(np.count_nonzero(writing(cells, bound.groups) == 0))
+    rest = _with_links(bound, ~find(*keys)[1])
+    return replace(rest, weights=bound.weights - table, observed_cells=bound.observed_cells - count)
+
+
+def _with_links(bound: BoundRelation, keep: Flags) -> BoundRelation:
+    """The relation with some of its links (n_links,), the others zeros."""
     links = LinksInMemory.of(
         bound.indices, bound.shape, bound.cells[keep], bound.links.stored[keep], np.asarray(bound.cell_weights)[keep]
     )
-    table = Weights.from_sorted(bound.indices, bound.shape, cells, bound.weights.at(cells))
-    count = int(np.count_nonzero(writing(cells, bound.groups) == 0))
-    return replace(bound, links=links, weights=bound.weights - table, observed_cells=bound.observed_cells - count)
+    return replace(bound, links=links)

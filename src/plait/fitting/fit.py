@@ -65,7 +65,7 @@ def fit(
         ``model.bind(data)``. `Relation` lists the forms that data may have.
     rank : int, dict of str to int, "auto", "elbo" or None, default None
         Size of every latent index, or one size per index. ``None`` and ``"auto"`` choose
-        the size that predicts best, ``"elbo"`` (VB only) the one with the largest ELBO.
+        the size that ranks links best, ``"elbo"`` (VB only) the one with the largest ELBO.
     method : one of "vb", "em", "map", default "vb"
         Variational Bayes, maximum likelihood (EM) or posterior mode (MAP).
     prior : Gamma, dict of str to Gamma or GammaChain, or None, default None
@@ -148,8 +148,9 @@ def fit(
 
     Notes
     -----
-    ``rank=None`` holds out some of the links, fits several ranks and keeps the one that
-    predicts these links best. For very many links the rank follows a rule instead.
+    ``rank=None`` holds out a tenth of the links, compares short fits of ranks 4, 8, 16, …
+    and keeps the one that ranks these links highest. For very few or very many links the
+    rank follows a rule instead.
     `grid_search` compares ranks, priors and likelihoods in a table.
 
     ``adapt_prior="auto"`` is ``"rank-one"`` for factors that several relations share and

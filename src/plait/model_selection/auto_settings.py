@@ -163,7 +163,11 @@ def _words(weights: Mapping[str, float], way: str, tried: list[Any]) -> dict[str
 
 
 RANK_SEARCHES = ("auto", "elbo")
-TRIAL_SWEEPS = 100  # of a fit that scores a rank or a weight
+TRIAL_SWEEPS = 100  # of a fit that scores a weight
+SHORT_WARM_UP = 15  # sweeps of EM of a fit that scores a rank, …
+SHORT_SWEEPS = 15  # … then those of VB, with priors that adapt …
+SHORT_ADAPT_AFTER = 5  # … from this one on
+SHORT_POINT_SWEEPS = 60  # of EM and MAP, which overfit later
 
 Say = Callable[[str], None]  # receives progress messages
 
@@ -253,10 +257,10 @@ def choose_rank(data: Data, given: Options, say: Say) -> Options:
     )
     size = rank_by_rule(scale)
     _refuse_guess(data, scale)
-    check_arguments(data.model, data, replace(given, rank=scale.ranks(size)), warn=False)
+    loop = check_arguments(data.model, data, replace(given, rank=scale.ranks(size)), warn=False).loop
     if asked == "elbo":
         return _by_bound(data, given, scale, say)
-    found = _predicting(given, scale, say)
+    found = _predicting(given, scale, loop.warm_up, say)
     tried = [[size, score] for size, score in found.tried.items()]
     return replace(given, rank=found.ranks, rank_by={"asked": asked, "way": found.way, "tried": tried})
 
@@ -272,19 +276,26 @@ def _refuse_guess(data: Data, scale: Scale) -> None:
         )
 
 
-def _predicting(given: Options, scale: Scale, say: Say) -> RankChoice:
+def _predicting(given: Options, scale: Scale, warm_up: int, say: Say) -> RankChoice:
     if not scale.room or given.prune or given.max_iter == 0:
         way = "rule" if scale.room else "sizes of fixed factors"
         return RankChoice(scale.ranks(rank_by_rule(scale)), way)
 
-    plain = replace(given, titles=None, max_iter=min(given.max_iter, TRIAL_SWEEPS))
+    short = SHORT_SWEEPS if given.method == "vb" else SHORT_POINT_SWEEPS
+    plain = replace(given, titles=None, max_iter=min(given.max_iter, short))
 
     def refit(data: Data, ranks: Mapping[str, int], seed: int) -> Fit:
         say(f"trying rank {_shown(ranks)}")
-        return run_fit(data, replace(plain, rank=dict(ranks), seed=seed))
+        return run_fit(data, replace(plain, rank=dict(ranks), seed=seed), short=True)
 
-    alone = given.restarts == 1 or given.combine == "best"
-    return search_rank_by_prediction(scale, refit, int(given.seed or 0), alone=alone)
+    return search_rank_by_prediction(
+        scale,
+        refit,
+        int(given.seed or 0),
+        trial_sweeps=min(warm_up, SHORT_WARM_UP) + plain.max_iter,
+        fit_sweeps=given.restarts * (warm_up + given.max_iter),
+        alone=given.restarts == 1 or given.combine == "best",
+    )
 
 
 def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
@@ -338,9 +349,12 @@ def _given_sizes(data: Data, given: Options) -> dict[str, int]:
     return found
 
 
-def run_fit(data: Data, given: Options) -> Fit:
-    """A single fit without warnings or progress."""
+def run_fit(data: Data, given: Options, *, short: bool = False) -> Fit:
+    """A single fit without warnings or progress; `short`: with an early end of the warm-up, and early priors."""
     task = prepare(data.model, data, replace(given, restarts=1, combine=None, bootstrap=False), warn=False)
+    if short:
+        warm_up = min(task.loop.warm_up, SHORT_WARM_UP)
+        task = replace(task, loop=replace(task.loop, warm_up=warm_up, adapt_after=SHORT_ADAPT_AFTER))
     ran = Runner(task, _unwatched, None).run()
     return Fit._of(task.origin, ran.members, ran.stop)
 

@@ -1,6 +1,6 @@
-"""Rank search: by the score of held-out links, or by the ELBO.
+"""Rank search: by the order of held-out links, or by the ELBO (decision 19).
 
-By prediction, the search starts at the size of `rank_rule` and leaves it only for a significantly better one.
+By prediction, short fits of doubling sizes rank held-out links; the climb ends where they rank no better.
 
 By the ELBO, ranks are doubled until it falls. Then components are dropped one at a time, from the best fit and from the
 next larger one, as long as the ELBO does not fall after refitting. A fit that loses superfluous components ends higher
@@ -19,9 +19,9 @@ from plait._typing import AnyArray, Array
 from plait.analysis.predict.prediction import columns
 from plait.data.bound import Data
 from plait.data.held_out import HeldOut, fits_memory, hold_out
+from plait.evaluation.metrics import average_precision
 from plait.model_selection.rank_rule import Scale, rank_by_rule
 from plait.result import Fit
-from plait.tuning import TUNING
 
 MIN_PROBABILITY = 1e-300  # in place of 0
 
@@ -52,97 +52,107 @@ def log_probability(fit: Fit, relation: str, cells: AnyArray, values: Array, lin
     return likelihood.log_probability_by_moments(values, rate, found["variance"], fit.likelihood_params[relation])
 
 
-RefitHeldOut = Callable[[Data, Mapping[str, int], int], Fit]  # data, ranks, seed
+RefitHeldOut = Callable[[Data, Mapping[str, int], int], Fit]  # data, ranks, seed: a short fit
 
 HELD_OUT_FRACTION = 0.1  # of the links
 MIN_HELD_OUT_LINKS = 100  # fewer cannot distinguish ranks
-MEMBERS_BY_WORK = ((1e6, 4), (1e7, 2))  # fits per size, up to this many products per sweep
-MAX_START_STEPS_DOWN = 4  # from the rule's size to the first affordable one; smaller starts are useless
-STEPS_PER_DOUBLE = 2  # in `Scale.sizes`
+MEMBERS_BY_WORK = ((1e6, 4), (1e7, 2))  # fits per setting that a search compares, up to this many products per sweep
+MAX_SCORED_LINKS = 20_000  # held out by a search for a rank: more say no more, and each has ten zeros
+MIN_SEARCH_RANK = 4  # where the climb starts
+MAX_MISSES = 2  # sizes in a row that rank no better end the climb
+FEW_LINKS = 20_000  # up to which ranks are compared by two draws of held-out links and two fits for each
+MAX_SEARCH_SHARE = 0.5  # of the products of the fits that will follow …
+FREE_PRODUCTS = 2e8  # … or as many, tenths of a second
 
 
 @dataclass(frozen=True)
 class RankChoice:
-    """Size of every latent index, how it was found, and the mean log-likelihood of a held-out cell, by size."""
+    """Size of every latent index, how it was found, and the score of every size tried."""
 
     ranks: dict[str, int]
     way: str
     tried: Mapping[int, float] = field(default_factory=dict)
 
 
-def search_rank_by_prediction(scale: Scale, refit: RefitHeldOut, seed: int, *, alone: bool) -> RankChoice:
-    """The ranks that predict held-out links best; by rule where that cannot be tried.
+def search_rank_by_prediction(
+    scale: Scale, refit: RefitHeldOut, seed: int, *, trial_sweeps: int, fit_sweeps: int, alone: bool
+) -> RankChoice:
+    """The ranks whose short fits rank held-out links best; by rule where that cannot be tried.
 
-    The search starts at the rule's size, which is good for most data, and leaves it only for a significantly better
-    one. `alone`: whether a single fit will answer, and not a mixture, which tolerates larger ranks.
+    `trial_sweeps`: of a short fit; `fit_sweeps`: of all fits that will follow; `alone`: whether one of them will
+    answer, and not their mixture, which tolerates larger ranks.
     """
-    relation, place = _judged(scale.data), _first(scale)
-    rule = RankChoice(scale.ranks(rank_by_rule(scale)), "rule")
-    if relation is None or place is None or len(scale.sizes) == 1:
-        return rule
-    held_out = hold_out(scale.data, relation, HELD_OUT_FRACTION, np.random.default_rng([seed, MIN_HELD_OUT_LINKS]))
-    if held_out is None:
-        return rule
-    members = next((count for work, count in MEMBERS_BY_WORK if scale.work(scale.sizes[place]) <= work), 1)
-    search = _RankSearch(scale, held_out, refit, seed, members, alone, {})
-    best = search.climb(place)
-    means = {size: float(np.mean(scores)) for size, scores in sorted(search.tried.items())}
-    return RankChoice(scale.ranks(scale.sizes[best]), f"held-out links of {relation}", means)
+    relation = _judged(scale.data)
+    sizes = _search_sizes(scale)
+    if relation is None or len(sizes) < 2:
+        return RankChoice(scale.ranks(rank_by_rule(scale)), "rule")
+    judged = scale.data.relations[relation]
+    is_few = len(judged.links) <= FEW_LINKS
+    n_draws, n_members = (2 if is_few else 1), (2 if is_few or not alone else 1)
+    by_rank = judged.observed_zeros >= len(judged.links)
+    parts = [_draw(scale.data, relation, [seed, MIN_HELD_OUT_LINKS, n], by_rank) for n in range(n_draws)]
+
+    def score(size: int) -> float:
+        """Mean over the draws."""
+        found = []
+        for n, held_out in enumerate(parts):
+            seeds = range(seed + n * n_members, seed + (n + 1) * n_members)
+            fits = [refit(held_out.data, scale.ranks(size), own) for own in seeds]
+            teams = [[fit] for fit in fits] if alone else [fits]
+            judge = _average_precision if by_rank else _mean_log_score
+            found += [judge(held_out, team) for team in teams]
+        return float(np.mean(found))
+
+    def affordable(tried: Mapping[int, float], size: int) -> bool:
+        """Whether the cost of the search stays small next to that of the fits."""
+        spent = trial_sweeps * n_draws * n_members * sum(map(scale.work, [*tried, size]))
+        return spent <= max(FREE_PRODUCTS, MAX_SEARCH_SHARE * fit_sweeps * scale.work(_best(tried)))
+
+    tried = _climb(sizes, score, affordable)
+    return RankChoice(scale.ranks(_best(tried)), f"held-out {'links' if by_rank else 'values'} of {relation}", tried)
 
 
-@dataclass(frozen=True)
-class _RankSearch:
-    """Sizes scored on held-out cells, each once; `tried`: log-probabilities (n,) of the cells by size."""
+def _search_sizes(scale: Scale) -> list[int]:
+    """Ascending sizes to try: those from the first of the climb on, or all where data have room for few."""
+    sizes = [size for size in scale.sizes if scale.affords(size)]
+    high = [size for size in sizes if size >= MIN_SEARCH_RANK]
+    return high if len(high) > 1 else sizes
 
-    scale: Scale
-    held_out: HeldOut
-    refit: RefitHeldOut
-    seed: int
-    members: int
-    alone: bool
-    tried: dict[int, Array]
 
-    def climb(self, place: int) -> int:
-        """The best position: up by doubles and down by quarters as long as they are better, then its neighbours."""
-        ends = self._along(place, STEPS_PER_DOUBLE), self._along(place, -2 * STEPS_PER_DOUBLE)
-        if ends == (place, place):
-            return self._half(place)
-        best = max(ends, key=self._mean)
-        around = [at for at in (best + STEPS_PER_DOUBLE, best - STEPS_PER_DOUBLE) if self._open(at)]
-        return max((best, *around), key=self._mean)  # away from the rule's size none is preferred
+def _climb(
+    sizes: Sequence[int], score: Callable[[int], float], affordable: Callable[[Mapping[int, float], int], bool]
+) -> dict[int, float]:
+    """Scores of ascending sizes, until two in a row are no better than the best; one where the second costs much."""
+    tried: dict[int, float] = {}
+    for place, size in enumerate(sizes):
+        misses = place - 1 - sizes.index(_best(tried)) if tried else 0
+        if misses == MAX_MISSES or (misses and not affordable(tried, size)):
+            break
+        tried[size] = score(size)
+    return tried
 
-    def _half(self, place: int) -> int:
-        """Half of a size if a quarter is better, though not significantly, and the half is; else the size."""
-        half, quarter = place - STEPS_PER_DOUBLE, place - 2 * STEPS_PER_DOUBLE
-        hints = self._open(quarter) and self._mean(quarter) > self._mean(place)
-        return half if hints and self._better(place, half) else place
 
-    def _mean(self, place: int) -> float:
-        return float(self._scores(place).mean())
+def _best(tried: Mapping[int, float]) -> int:
+    return max(tried, key=lambda size: tried[size])
 
-    def _along(self, place: int, step: int) -> int:
-        while self._better(place, place + step):
-            place += step
-        return place
 
-    def _better(self, here: int, there: int) -> bool:
-        """Whether a position can be tried and predicts significantly better than another."""
-        if not self._open(there):
-            return False
-        gains = self._scores(there) - self._scores(here)
-        return bool(np.mean(gains) > TUNING.min_gain_errors * np.std(gains) / np.sqrt(len(gains)))
+def _draw(data: Data, relation: str, seed: list[int], by_rank: bool) -> HeldOut:
+    """Held-out cells of a relation; where they are ranked, held-out links look like zeros."""
+    found = hold_out(
+        data, relation, HELD_OUT_FRACTION, np.random.default_rng(seed), as_zeros=by_rank, max_links=MAX_SCORED_LINKS
+    )
+    assert found is not None  # a tenth of at least 100 links
+    return found
 
-    def _open(self, place: int) -> bool:
-        return place in range(len(self.scale.sizes)) and _tryable(self.scale, self.scale.sizes[place])
 
-    def _scores(self, place: int) -> Array:
-        size = self.scale.sizes[place]
-        if size not in self.tried:
-            ranks = self.scale.ranks(size)
-            fits = [self.refit(self.held_out.data, ranks, self.seed + n) for n in range(self.members)]
-            teams = [[fit] for fit in fits] if self.alone else [fits]
-            self.tried[size] = np.mean([log_score(self.held_out, team) for team in teams], axis=0)
-        return self.tried[size]
+def _average_precision(held_out: HeldOut, fits: Sequence[Fit]) -> float:
+    """Average precision of the mean rate of some fits."""
+    rates = [columns(fit, held_out.relation, held_out.cells, ("rate",))["rate"] for fit in fits]
+    return average_precision(held_out.values > 0, np.asarray(np.mean(rates, axis=0)))
+
+
+def _mean_log_score(held_out: HeldOut, fits: Sequence[Fit]) -> float:
+    return float(log_score(held_out, fits).mean())
 
 
 def _judged(data: Data) -> str | None:
@@ -150,17 +160,6 @@ def _judged(data: Data) -> str | None:
     names = (e.relation for e in data.model.equations if e.latent and not data.relations[e.relation].open_weight)
     found = next((name for name in names if len(data.relations[name].links) >= MIN_HELD_OUT_LINKS), None)
     return found if found is None or fits_memory(data.relations[found]) else None
-
-
-def _first(scale: Scale) -> int | None:
-    """First position: the rule's, or the largest that can be tried; None where that is too small."""
-    place = scale.sizes.index(rank_by_rule(scale))
-    places = range(place, max(place - MAX_START_STEPS_DOWN, 0) - 1, -1)
-    return next((at for at in places if scale.work(scale.sizes[at]) <= TUNING.max_trial_products), None)
-
-
-def _tryable(scale: Scale, size: int) -> bool:
-    return scale.work(size) <= TUNING.max_trial_products and scale.affords(size)
 
 
 Means = dict[str, Array]

@@ -101,6 +101,7 @@ def _rows(lines: Sequence[tuple[str, Sequence[tuple[int, float]]]]) -> list[dict
 
 
 BOUND, HIDDEN = "ELBO", "mean log-probability of held-out cells"
+ORDER = "average precision of held-out links"
 SETTINGS = ("rank", "adapt_prior", "likelihood")
 
 
@@ -127,7 +128,9 @@ def tried(fit: Fitted) -> Tries:
         {"rank": size, "score": float(score), "error": None, "series": "", "chosen": size == best}
         for size, score in found["tried"]
     ]
-    return Tries(rows, BOUND if found["way"] == "elbo" else HIDDEN, ", ".join(map(str, fit.rank.values())))
+    way = found["way"]
+    score = BOUND if way == "elbo" else ORDER if way.startswith("held-out links") else HIDDEN
+    return Tries(rows, score, ", ".join(map(str, fit.rank.values())))
 
 
 def _size(fit: Fitted) -> int:
