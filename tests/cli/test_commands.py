@@ -500,6 +500,10 @@ def test_calibrate_saves_a_run_with_calibrated_probabilities(scratch, fit):
         "calibrate run visits held.csv --value times --zeros sample --features age=age.csv -o aged.plait"
     )
     assert found["slope"] == given.calibration["visits"].slope
+    few = scratch.stdout("calibrate run visits held.csv --value times --zeros sample --features counts -o counted")
+    assert "The features are left out: cross-validation does not prefer them." in few
+    refused = scratch.plait("calibrate run visits held.csv --value times --features count -o other")
+    assert "Did you mean 'counts'?" in refused.stderr
     refused = scratch.plait("calibrate run visits held.csv --value times --features age -o other")
     assert "`features` must be 'counts' or NAME=TABLE, got 'age'" in refused.stderr
     refused = scratch.plait("calibrate run visits visits.csv --value plays -o other")

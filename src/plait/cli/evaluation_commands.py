@@ -26,7 +26,7 @@ from plait.cli.output import emit, out, put, working
 from plait.cli.program import warnings_on_stderr
 from plait.config import Config, read_config
 from plait.config.train_config import TEST, TRAIN, write_split
-from plait.errors import FileLocation, ParameterError, StorageError, relocating
+from plait.errors import FileLocation, ParameterError, StorageError, relocating, suggestion
 from plait.model_selection.grid import GridSearch
 from plait.storage.run_folder import holds_run, manifest
 
@@ -143,6 +143,8 @@ def calibrate(
         emit({"run": str(output), "relation": relation, **own.to_dict()})
         return
     out(f"{relation}: {own}.")
+    if named and not own.features:
+        out("The features are left out: cross-validation does not prefer them.")
     out(f"Cross-validated gain: {own.gain:.4f} ± {own.gain_error:.4f} of log-likelihood per link.")
     out(f"Saved in {output}.")
 
@@ -156,7 +158,10 @@ def _named_tables(features: Sequence[str] | None) -> Any:
         name, equals, path = words.partition("=")
         if not (name and equals and path):
             raise ParameterError.must_be(
-                "features", "'counts' or NAME=TABLE", words, hint="Give `--features path=paths.csv`."
+                "features",
+                "'counts' or NAME=TABLE",
+                words,
+                hint=f"{suggestion(words, ['counts'])}A table is `--features path=paths.csv`.",
             )
         tables[name] = plait.read(path)
     return tables
