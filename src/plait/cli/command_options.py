@@ -66,10 +66,10 @@ def fit_options(*names: str) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        told = [_parameter(option) for option in chosen]
+        added = [_parameter(option) for option in chosen]
         first = sum(p.default is p.empty for p in own)
         changed: Any = command
-        changed.__signature__ = signature.replace(parameters=[*own[:first], *told, *own[first:]])
+        changed.__signature__ = signature.replace(parameters=[*own[:first], *added, *own[first:]])
         return command
 
     return decorate

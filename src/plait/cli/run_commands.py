@@ -80,11 +80,11 @@ def set_titles(
             origin.model, origin.entities, {axis: cells.table for axis, cells in found.items()}, origin.titles
         )
     save(run, replace(origin, titles=titles), members, stop)
-    told = {axis: titles[axis] for axis in origin.model.axes if axis in titles}
+    titled = {axis: titles[axis] for axis in origin.model.axes if axis in titles}
     if json:
-        emit({"run": str(run), "titles": {axis: len(own) for axis, own in told.items()}})
+        emit({"run": str(run), "titles": {axis: len(own) for axis, own in titled.items()}})
     else:
-        counts = ", ".join(f"{axis} {len(own):,} of {len(own.column):,}" for axis, own in told.items())
+        counts = ", ".join(f"{axis} {len(own):,} of {len(own.column):,}" for axis, own in titled.items())
         out(f"titles in {run}: {counts}.")
 
 

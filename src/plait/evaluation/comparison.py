@@ -268,8 +268,8 @@ def _differences(measured: Measured, against: Measured) -> dict[str, Difference]
 
 
 def _difference(figure: Estimate, against: Estimate) -> Difference:
-    told = len(figure.shares) > 0
-    return Difference(figure.value - against.value, norm(figure.shares - against.shares) if told else None)
+    has_shares = len(figure.shares) > 0
+    return Difference(figure.value - against.value, norm(figure.shares - against.shares) if has_shares else None)
 
 
 def _check(fits: Any, relation: str, against: str | None) -> str:

@@ -151,8 +151,8 @@ def read_split_target(
     relations = {key: value.tabled(own, key) for key, value in relations.items()}
     known = {key: _bindable(r, model is not None) for key, r in relations.items()}
     bound = bind(own, known, entities=_declared(labels, axes, model), warn=False)  # the fit will warn
-    settled = {key: _settled(r, bound.relations[key], model) for key, r in relations.items()}
-    return SplitTarget(name, given, settled, bound, times)
+    resolved = {key: _resolved(r, bound.relations[key], model) for key, r in relations.items()}
+    return SplitTarget(name, given, resolved, bound, times)
 
 
 def _given(data: Any, model: Model | None) -> Mapping[str, Any] | None:
@@ -173,7 +173,7 @@ def _without_doubt(name: str, relation: Relation, indices: tuple[str, ...]) -> R
     return relation if relation.value is not None or len(indices) < 3 else replace(relation, indices=indices)
 
 
-def _settled(relation: Relation, bound: BoundRelation, model: Model | None) -> Relation:
+def _resolved(relation: Relation, bound: BoundRelation, model: Model | None) -> Relation:
     """The relation with what all its data decide: a split may hide every self-link, or every large value."""
     if bound.self_links == "observed":
         relation = replace(relation, self_links="observed")

@@ -284,8 +284,8 @@ class Dask:
                     hint="Install the same version there with pip install "
                     f"'tensorplait[dask]=={here['Plait']}', and restart the worker.",
                 )
-        told = {worker: there for worker, there in answers.items() if isinstance(there, dict)}
-        if words := differences(here, told):
+        machines = {worker: there for worker, there in answers.items() if isinstance(there, dict)}
+        if words := differences(here, machines):
             warning = WorkerMismatchWarning(
                 f"{words}. Results may differ in their last digits.",
                 location="Dask",

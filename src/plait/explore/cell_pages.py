@@ -55,8 +55,8 @@ def _entities(site: Site, relation: str, at: Rows, e: Explanation) -> Facts:
 
 
 def _prediction(e: Explanation) -> Facts:
-    told = {name: value for name, value in e.prediction.items() if name in WORDS}
-    shown = {WORDS[name]: Share(value) if name == "probability" else value for name, value in told.items()}
+    figures = {name: value for name, value in e.prediction.items() if name in WORDS}
+    shown = {WORDS[name]: Share(value) if name == "probability" else value for name, value in figures.items()}
     return Facts.of(shown)
 
 

@@ -134,17 +134,17 @@ def _from_here(headers: Headers) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin, referer = headers.get("origin"), headers.get("referer")
-    told = origin if origin is not None else referer
+    page = origin if origin is not None else referer
     try:
-        return told is None or urlsplit(told).netloc == headers["host"]
+        return page is None or urlsplit(page).netloc == headers["host"]
     except ValueError:  # not an address
         return False
 
 
 async def _body(headers: Headers, receive: Receive) -> bytes:
     """Body of a post, up to a limit."""
-    told = headers.get("content-length", "0")
-    if told.isdecimal() and int(told) > MAX_BODY_BYTES:
+    length = headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
         raise _too_large()
     body: bytes = b""
     while True:

@@ -48,10 +48,10 @@ class Drawing:
         """The picture as an SVG element; None if the packages are not installed."""
         line = json.dumps({"chart": picture.chart(), "alt": picture.alt})
         with self.lock:
-            told = "" if self.closed else self._ask(line)
-        if not told:
+            response = "" if self.closed else self._ask(line)
+        if not response:
             raise RuntimeError("the process that draws has ended")
-        svg: str | None = json.loads(told)
+        svg: str | None = json.loads(response)
         return svg
 
     def _ask(self, line: str) -> str:
@@ -77,8 +77,8 @@ class Drawing:
 def main() -> None:
     """Draw until stdin ends."""
     for line in sys.stdin:
-        told = json.loads(line)
-        print(json.dumps(drawn(Picture(partial(dict, told["chart"]), told["alt"]))), flush=True)
+        request = json.loads(line)
+        print(json.dumps(drawn(Picture(partial(dict, request["chart"]), request["alt"]))), flush=True)
 
 
 if __name__ == "__main__":

@@ -147,14 +147,14 @@ class Trials:
         """Follow a question until its answer."""
         assert worker.stdout is not None
         for line in worker.stdout:
-            told = json.loads(line)
-            if told["id"] != job.id:
+            message = json.loads(line)
+            if message["id"] != job.id:
                 continue
-            if told["kind"] == "progress":
-                job.phase, job.sweep = told["phase"], told["sweep"]
+            if message["kind"] == "progress":
+                job.phase, job.sweep = message["phase"], message["sweep"]
                 continue
             if not job.ended:
-                job.answer, job.state = told, told["kind"]
+                job.answer, job.state = message, message["kind"]
             return
         self.worker = None
         subprocesses.end(worker)  # ended without an answer

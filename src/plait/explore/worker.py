@@ -96,11 +96,11 @@ def main(run: str, seal: str, folder: str | None = None) -> None:
 
     def listen() -> None:
         for line in sys.stdin:
-            told = json.loads(line)
-            if "cancel" in told:
-                worker.cancelled.add(told["cancel"])
+            request = json.loads(line)
+            if "cancel" in request:
+                worker.cancelled.add(request["cancel"])
             else:
-                questions.put(told)
+                questions.put(request)
         os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()

@@ -236,15 +236,15 @@ def late_factors(
     """
     evidence = {name for name in given if not model.factor(name).latent}
     terms = [term for equation in model.equations for term in equation.terms]
-    told = [
+    given_terms = [
         t
         for t in terms
         if set(t.factors) & set(sparse)
         or (evidence & set(t.factors) and not any(model.factor(n).latent for n in t.factors))
     ]
-    others = {name for term in terms if term not in told for name in term.factors}
+    others = {name for term in terms if term not in given_terms for name in term.factors}
     woven = any(model.factor(name).latent for name in others if name in free)
-    found = {name for term in told for name in term.factors if name in free and name not in others}
+    found = {name for term in given_terms for name in term.factors if name in free and name not in others}
     return frozenset(found) if woven else frozenset()
 
 

@@ -250,10 +250,10 @@ def mark_of(fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh]) -> str:
 
 def public(fit: Fitted, state: State, growth: Extension, solution: Solution) -> tuple[Factors, dict[str, Any]]:
     """Public posteriors and priors of a member."""
-    grown, priors = dict[str, Posterior](), dict(fit.prior)
+    extended, priors = dict[str, Posterior](), dict(fit.prior)
     for name in dict.fromkeys(piece.factor for piece in solution.pieces):
-        grown[name] = extend_posterior(fit, name, state, growth, solution)
+        extended[name] = extend_posterior(fit, name, state, growth, solution)
         if name in state.priors and state.priors[name] is not fit.state.priors.get(name):
             scale = (fit.state.log_scales or {}).get(name, 0.0)
             priors[name] = prior_of(state.factors[name].layout, state.priors[name], scale)
-    return fit.factors | grown, priors
+    return fit.factors | extended, priors

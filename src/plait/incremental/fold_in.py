@@ -42,7 +42,7 @@ def fold_in(fit: Fit, data: Any, *, iterations: int = 10) -> Fit:
         return fit
     blocks = blocks_of(fit, growth, fresh, FOLD_IN)
     solutions, seconds = solved(fit, growth, blocks, iterations)
-    return grown(fit, growth, fresh, blocks, solutions, seconds, iterations)
+    return extend_fit(fit, growth, fresh, blocks, solutions, seconds, iterations)
 
 
 def check(fit: Fitted, iterations: Any, what: str) -> None:
@@ -78,7 +78,7 @@ def solved(
     return found, time.perf_counter() - began
 
 
-def grown(
+def extend_fit(
     fit: Fit, growth: Extension, fresh: Mapping[str, Fresh], blocks: Sequence[NewCells], solutions: Sequence[Solution],
     seconds: float, iterations: int,
 ) -> Fit:  # fmt: skip
@@ -172,7 +172,7 @@ class TransientEntities:
 
     def added(self) -> Fitted:
         """The fit with new entities after all others."""
-        return grown(self.fit, self.growth, self.fresh, self.blocks, self.solutions, self.seconds, self.iterations)
+        return extend_fit(self.fit, self.growth, self.fresh, self.blocks, self.solutions, self.seconds, self.iterations)
 
     def alone(self, relation: str) -> Fitted:
         """The fit with new entities in place of others, for queries about one relation."""

@@ -34,36 +34,38 @@ from plait.tuning import TUNING
 
 
 def learn_rows(
-    fit: Fitted, name: str, growth: Extension, fresh: Fresh | None, blocks: list[NewCells], settled: Mapping[str, int]
+    fit: Fitted, name: str, growth: Extension, fresh: Fresh | None, blocks: list[NewCells], n_learnt: Mapping[str, int]
 ) -> tuple[Known, LinkArrays]:
     """The relation with new rows, and its links that factors have not learnt.
 
-    `settled`: number of entities per axis from which factors have learnt; links of others are included.
+    `n_learnt`: number of entities per axis from which factors have learnt; links of others are included.
     """
     model, known = fit.model, fit.known[name]
-    grown = extend_known(model, name, known, growth, fresh, blocks)
-    shape = grown.shape
+    larger = extend_known(model, name, known, growth, fresh, blocks)
+    shape = larger.shape
     inside = _inside(growth, fresh, known.rule) if fresh is not None else None
     new = np.zeros(0, bool)
     if inside is not None and fresh is not None:
         new = ~known.contain(inside.cells)
         refuse_again(fit.likelihood[name], fresh, inside, new)
-        M = _observed(grown, known, model, name, growth, fresh, inside, new)
-        links = grown.links.plus(inside.taken(inside.values > 0))
-        grown = replace(grown, links=links, boxes=(Box((0,) * len(shape), M),))
-    learnt = is_settled(model, name, settled)
+        M = _observed(larger, known, model, name, growth, fresh, inside, new)
+        links = larger.links.plus(inside.taken(inside.values > 0))
+        larger = replace(larger, links=links, boxes=(Box((0,) * len(shape), M),))
+    learnt = among_learnt(model, name, n_learnt)
     parts = [
-        LinkArrays.none(len(shape)) if grown.links.here is None else grown.links.here.read(lambda cells: ~learnt(cells))
+        LinkArrays.none(len(shape))
+        if larger.links.here is None
+        else larger.links.here.read(lambda cells: ~learnt(cells))
     ]
     if inside is not None:
         early = (inside.values > 0) & learnt(inside.cells)
         parts.append(inside.taken(early))
-    return grown, summed(parts, shape)
+    return larger, summed(parts, shape)
 
 
-def is_settled(model: Model, name: str, settled: Mapping[str, int]) -> Keep:
+def among_learnt(model: Model, name: str, n_learnt: Mapping[str, int]) -> Keep:
     """Filter of cells all of whose entities factors have learnt from."""
-    counts = np.array([settled[model.axis(index)] for index in model.equation(name).indices], np.int64)
+    counts = np.array([n_learnt[model.axis(index)] for index in model.equation(name).indices], np.int64)
     return lambda cells: np.asarray((cells < counts).all(axis=1))
 
 
@@ -93,11 +95,11 @@ def refuse_again(likelihood: Likelihood, fresh: Fresh, inside: LinkArrays, new: 
 
 
 def _observed(
-    grown: Known, known: Known, model: Model, name: str, growth: Extension, fresh: Fresh, inside: LinkArrays,
+    larger: Known, known: Known, model: Model, name: str, growth: Extension, fresh: Fresh, inside: LinkArrays,
     new: NDArray[np.bool_],
 ) -> Weights:  # fmt: skip
     """M with new cells: an observed zero becomes a link, a missing cell is observed."""
-    indices, shape, M = model.equation(name).indices, grown.shape, grown.observed
+    indices, shape, M = model.equation(name).indices, larger.shape, larger.observed
     M = M + _widened(known, indices, growth, fresh, shape)
     cells, weights = inside.cells[new], inside.weights[new]
     change = weights - M.at(cells)
@@ -132,9 +134,9 @@ def _widened(
     return parts[0] - parts[1]
 
 
-def choose_known(model: Model, name: str, known: Known, settled: Mapping[str, int]) -> list[tuple[LinkArrays, float]]:
+def choose_known(model: Model, name: str, known: Known, n_learnt: Mapping[str, int]) -> list[tuple[LinkArrays, float]]:
     """A sample of the known links that factors have learnt, and the number that each represents."""
-    return known.links.sample(TUNING.update_sample_links, is_settled(model, name, settled))
+    return known.links.sample(TUNING.update_sample_links, among_learnt(model, name, n_learnt))
 
 
 class OldCounts:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plait._typing import Array, Rows
-from plait.data.binding.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
+from plait.data.binding.entries import (
+    Entries,
+    checked,
+    encode,
+    entries_of,
+    merge_duplicates,
+    refuse_values,
+    without_hidden,
+)
 from plait.data.binding.given import Exposures
 from plait.data.binding.self_links import Pairs, without_self_links
 from plait.data.encoding.columns import widened
@@ -169,7 +177,7 @@ def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> dict[str, Labels]
             names = _once(pl.concat(new))
             if axis in fit.model.ordered:
                 names = later_periods(axis, fit.entities[axis].names, names)
-            labels[axis] = fit.entities[axis].grown(names)
+            labels[axis] = fit.entities[axis].extended(names)
     return labels
 
 
@@ -210,7 +218,7 @@ def _fresh(fit: Fitted, growth: Extension, relation: Relation, source: TableSour
     apart: Pairs = equation.doubled or (((indices[0], indices[1]),) if rule is not None and rule.apart else ())
     entries, _ = without_self_links(entries, apart)
     entries = checked(entries).in_one_way(known.groups)
-    entries, summed = settled(entries, relation.duplicates)
+    entries, summed = merge_duplicates(entries, relation.duplicates)
     refuse_values(entries, fit.likelihood[name], summed=summed > 0)
     if not known.links.in_memory:
         _refuse_unlike(entries)

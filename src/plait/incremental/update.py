@@ -53,11 +53,11 @@ def update(fit: Fit, data: Any, *, iterations: int = 5, fixed: Mapping[str, Any]
     _refuse(fit)
     growth, fresh = read(fit, data, WHAT, fixed)
     blocks = blocks_of(fit, growth, fresh, WHAT)
-    settled = fit.settings.get("folded") or {axis: growth.old[axis] for axis in fit.model.axes}
+    n_learnt = fit.settings.get("folded") or {axis: growth.old[axis] for axis in fit.model.axes}
     known, links = dict[str, Known](), dict[str, LinkArrays]()
     for name in fit.model.relations:
         own = [block for block in blocks if block.equation.relation == name]
-        known[name], links[name] = learn_rows(fit, name, growth, fresh.get(name), own, settled)
+        known[name], links[name] = learn_rows(fit, name, growth, fresh.get(name), own, n_learnt)
     exposures = growth.exposures
     settings = {word: value for word, value in fit.settings.items() if word != "folded"}
     origin = Origin(
@@ -71,7 +71,7 @@ def update(fit: Fit, data: Any, *, iterations: int = 5, fixed: Mapping[str, Any]
     members = [
         Member(
             m.seed,
-            _learnt(m, growth, blocks, known, links, exposures, settled, iterations, executor, forest),
+            _learnt(m, growth, blocks, known, links, exposures, n_learnt, iterations, executor, forest),
             stop,
             m.given_names,
         )
@@ -102,12 +102,12 @@ def _refuse(fit: Fitted) -> None:
 
 def _learnt(
     fit: Fitted, growth: Extension, blocks: Sequence[NewCells], known: Mapping[str, Known],
-    links: Mapping[str, LinkArrays], exposures: Exposures, settled: Mapping[str, int],
+    links: Mapping[str, LinkArrays], exposures: Exposures, n_learnt: Mapping[str, int],
     iterations: int, executor: Executor, forest: CSFCache,
 ) -> State:  # fmt: skip
     """State of a member after some iterations over its new links."""
     began, model, method = time.perf_counter(), fit.model, cast(Method, fit.method)
-    counts = old_counts(fit, settled, executor)
+    counts = old_counts(fit, n_learnt, executor)
     state = fit.state
     if any(growth.new(axis) for axis in model.axes):
         solution = solve(fit, growth, blocks, iterations, executor, WHAT)
@@ -122,7 +122,7 @@ def _learnt(
     ]
     problem = Problem(method, parts, factors, free, dict(state.priors), executor, likelihood_params=learnt)
     with naming():
-        old = _rescale_counts(fit, problem, counts, known, exposures, settled)
+        old = _rescale_counts(fit, problem, counts, known, exposures, n_learnt)
         for _ in range(iterations):
             counted = problem.expected_counts(bound=False)
             for name in free:
@@ -170,14 +170,14 @@ def with_counts(counted: Sequence[ExpectedCounts], name: str, old: Array) -> lis
 
 def _rescale_counts(
     fit: Fitted, problem: Problem, counts: Mapping[str, Array], known: Mapping[str, Known], exposures: Exposures,
-    settled: Mapping[str, int],
+    n_learnt: Mapping[str, int],
 ) -> OldCounts:  # fmt: skip
     """Old counts, rescaled in relations whose events are not their values."""
     parts, each = [], []
     for equation in (e for e in fit.model.equations if fit.likelihood[e.relation].true_scale):
         name = equation.relation
         nothing = Weights.constant(equation.indices, known[name].shape, 0.0)
-        for links, count in choose_known(fit.model, name, fit.known[name], settled):
+        for links, count in choose_known(fit.model, name, fit.known[name], n_learnt):
             parts.append(_part(fit, equation, known[name], _held(equation, known[name], links), exposures, nothing))
             each.append(count)
     chosen = Problem(
@@ -192,10 +192,10 @@ def _rescale_counts(
     return OldCounts(counts, chosen, each)
 
 
-def old_counts(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dict[str, Array]:
+def old_counts(fit: Fitted, n_learnt: Mapping[str, int], executor: Executor) -> dict[str, Array]:
     """Counts of the data in each factor, as stored; 0 for entities that were folded in."""
     found, state = {}, fit.state
-    points = _exposed(fit, settled, executor) if fit.method != "vb" else {}
+    points = _exposed(fit, n_learnt, executor) if fit.method != "vb" else {}
     for name in state.divergences:
         kept = state.factors[name]
         layout = kept.layout
@@ -217,24 +217,24 @@ def old_counts(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> d
                 rate = np.divide(A, B, out=np.zeros(np.broadcast_shapes(A.shape, B.shape)), where=B > 0)
                 N = N + np.asarray(kept.mean, np.float64) * rate - (A - 1.0)
         N = np.maximum(N, 0.0)
-        N[~_settled_rows(fit.model, layout, name, settled)] = 0.0
+        N[~_learnt_rows(fit.model, layout, name, n_learnt)] = 0.0
         found[name] = layout.pack(layout.unpack(N))
     return found
 
 
-def _settled_rows(model: Model, layout: Layout, name: str, settled: Mapping[str, int]) -> NDArray[np.bool_]:
+def _learnt_rows(model: Model, layout: Layout, name: str, n_learnt: Mapping[str, int]) -> NDArray[np.bool_]:
     """Stored rows of a factor whose entities it has learnt from; shared rows of pairs have no counts."""
     visible = model.factor(name).visible
     if layout.pairs is not None:
         coords = cast(Pairs, layout.pairs).coords
         flags = np.zeros(layout.rows, bool)
-        flags[: len(coords)] = (coords < np.array([settled[model.axis(i)] for i in visible], np.int64)).all(axis=1)
+        flags[: len(coords)] = (coords < np.array([n_learnt[model.axis(i)] for i in visible], np.int64)).all(axis=1)
         return flags
-    own = [np.arange(n) < settled[model.axis(index)] for index, n in zip(visible, layout.sizes)]
+    own = [np.arange(n) < n_learnt[model.axis(index)] for index, n in zip(visible, layout.sizes)]
     return np.asarray(reduce(np.logical_and.outer, own, np.ones((), bool))).reshape(-1)
 
 
-def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dict[str, Array]:
+def _exposed(fit: Fitted, n_learnt: Mapping[str, int], executor: Executor) -> dict[str, Array]:
     """Exposures of all factors by their data, at their present means."""
     model = fit.model
     parts = []
@@ -242,8 +242,8 @@ def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dic
         known = fit.known[equation.relation]
         M = known.observed
         for index, size in zip(equation.indices, known.shape):
-            if settled[model.axis(index)] < size:
-                vector = (np.arange(size) < settled[model.axis(index)]).astype(np.float64)
+            if n_learnt[model.axis(index)] < size:
+                vector = (np.arange(size) < n_learnt[model.axis(index)]).astype(np.float64)
                 M = M * Weights.from_vector(equation.indices, known.shape, index, vector)
         none = LinkArrays.none(len(known.shape))
         parts.append(_part(fit, equation, known, _held(equation, known, none), fit.exposures, M))

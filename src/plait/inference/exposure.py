@@ -337,8 +337,8 @@ class _TableTerm:
         listed = [(group.pairs, group.layout.visible) for group in self.groups if group.pairs is not None]
         if not listed:
             return tree
-        grown = cast(CSFTensor, tree)  # factors over pairs never read blocks from disk
-        return replace(grown, numbers=tuple(numbered(grown, *each) for each in listed))
+        in_memory = cast(CSFTensor, tree)  # factors over pairs never read blocks from disk
+        return replace(in_memory, numbers=tuple(numbered(in_memory, *each) for each in listed))
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, FactorState]) -> Array:
         """The term's part of a factor's exposure."""

@@ -151,29 +151,29 @@ def upgrade(found: dict[str, Any]) -> dict[str, Any]:
     found["settings"] = _renamed(found.get("settings"), SETTING_NAMES, SETTING_VALUES)
     if isinstance(found["settings"], dict):
         found["settings"].pop("order", None)  # an option that is gone
-        if isinstance(told := found["settings"].get("popularity"), dict):
-            found["settings"]["popularity"] = _renamed(told, {"bound": "baseline", "beside": "objective"})
-        if isinstance(told := found["settings"].get("rank_by"), dict):
+        if isinstance(stored := found["settings"].get("popularity"), dict):
+            found["settings"]["popularity"] = _renamed(stored, {"bound": "baseline", "beside": "objective"})
+        if isinstance(stored := found["settings"].get("rank_by"), dict):
             elbo = {"bound": "elbo"}
-            found["settings"]["rank_by"] = _renamed(told, {}, {"asked": elbo, "way": elbo})
+            found["settings"]["rank_by"] = _renamed(stored, {}, {"asked": elbo, "way": elbo})
     if isinstance(likelihoods := found.get("likelihood"), dict):
         found["likelihood"] = {name: _likelihood(words) for name, words in likelihoods.items()}
     if isinstance(relations := found.get("relations"), dict):
-        found["relations"] = {name: _relation(told) for name, told in relations.items()}
+        found["relations"] = {name: _relation(stored) for name, stored in relations.items()}
     if isinstance(members := found.get("members"), list):
-        found["members"] = [_member(told) for told in members]
+        found["members"] = [_member(stored) for stored in members]
     return dict(_member(found))
 
 
-def _renamed(told: Any, names: Mapping[str, str], values: Mapping[str, Mapping[Any, Any]] | None = None) -> Any:
-    if not isinstance(told, dict):
-        return told
+def _renamed(stored: Any, names: Mapping[str, str], values: Mapping[str, Mapping[Any, Any]] | None = None) -> Any:
+    if not isinstance(stored, dict):
+        return stored
 
     def value_of(key: str, value: Any) -> Any:
         known = (values or {}).get(key, {})
         return known[value] if isinstance(value, str) and value in known else value
 
-    return {names.get(key, key): value_of(key, value) for key, value in told.items()}
+    return {names.get(key, key): value_of(key, value) for key, value in stored.items()}
 
 
 def _likelihood(words: Any) -> Any:
@@ -182,19 +182,19 @@ def _likelihood(words: Any) -> Any:
     return "tweedie" if words == "amounts" else words
 
 
-def _relation(told: Any) -> Any:
-    if isinstance(told, dict) and isinstance(rule := told.get("observed"), dict):
+def _relation(stored: Any) -> Any:
+    if isinstance(stored, dict) and isinstance(rule := stored.get("observed"), dict):
         names = {"universe": "unseen", "diagonal": "self_links"}
-        return told | {"observed": _renamed(rule, names, {"universe": UNSEEN})}
-    return told
+        return stored | {"observed": _renamed(rule, names, {"universe": UNSEEN})}
+    return stored
 
 
-def _member(told: Any) -> Any:
-    if not isinstance(told, dict):
-        return told
-    told = dict(told)
-    if "loop" in told:
-        told["loop"] = _renamed(told["loop"], LOOP_NAMES)
-    if isinstance(told.get("stop"), dict):
-        told["stop"] = _renamed(told["stop"], {}, {"reason": {"sweeps": "max_iter"}, "advice": STOP_ADVICE})
-    return told
+def _member(stored: Any) -> Any:
+    if not isinstance(stored, dict):
+        return stored
+    stored = dict(stored)
+    if "loop" in stored:
+        stored["loop"] = _renamed(stored["loop"], LOOP_NAMES)
+    if isinstance(stored.get("stop"), dict):
+        stored["stop"] = _renamed(stored["stop"], {}, {"reason": {"sweeps": "max_iter"}, "advice": STOP_ADVICE})
+    return stored

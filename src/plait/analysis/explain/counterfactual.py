@@ -290,6 +290,6 @@ def _predicted(fit: Fitted, states: Sequence[State], relation: str, cell: Rows) 
     members = [
         Member(member.seed, state, member.stop, member.given_names) for member, state in zip(fit.members, states)
     ]
-    settled = type(fit)._of(fit._origin, members, fit.stop)
-    found = columns(settled, relation, np.asarray(cell)[None, :])
+    refitted = type(fit)._of(fit._origin, members, fit.stop)
+    found = columns(refitted, relation, np.asarray(cell)[None, :])
     return {name: float(column[0]) for name, column in found.items()}

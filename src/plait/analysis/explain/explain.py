@@ -262,8 +262,8 @@ def _refitted(
     """The links with the losses of refits, sorted by them."""
     asked = [(link.relation, number) for link, number in numbered]
     found = losses(fit, data, relation, cell, asked, without)
-    told = [(replace(link, exact=loss), number) for (link, number), loss in zip(numbered, found)]
-    return sorted(told, key=lambda pair: -pair[0].loss)
+    with_losses = [(replace(link, exact=loss), number) for (link, number), loss in zip(numbered, found)]
+    return sorted(with_losses, key=lambda pair: -pair[0].loss)
 
 
 def _link(fit: Fitted, groups: Sequence[Touching], number: int, strength: float) -> Link:

@@ -31,16 +31,16 @@ def called(e: "Explanation", index: str, name: Any) -> str:
 
 def predicted(e: "Explanation") -> str:
     """The prediction with its interval, and whether the cell is a training link."""
-    told = e.prediction
-    chance = f"probability {_probability(told['probability'])}"
-    if _size(e) == "mean" or told["mean"] != told["probability"]:
-        interval = f"90 % interval {told['lower']:g}–{told['upper']:g}"
-        words = [f"mean {told['mean']:.3g} ({interval})", f"{chance} of a link"]
+    prediction = e.prediction
+    chance = f"probability {_probability(prediction['probability'])}"
+    if _size(e) == "mean" or prediction["mean"] != prediction["probability"]:
+        interval = f"90 % interval {prediction['lower']:g}–{prediction['upper']:g}"
+        words = [f"mean {prediction['mean']:.3g} ({interval})", f"{chance} of a link"]
     else:  # Bernoulli: the interval is that of the probability
-        interval = f"90 % interval {_probability(told['lower'])}–{_probability(told['upper'])}"
+        interval = f"90 % interval {_probability(prediction['lower'])}–{_probability(prediction['upper'])}"
         words = [f"{chance} ({interval})"]
-    if "exposure" in told:
-        words.append(f"exposure {told['exposure']:g}")
+    if "exposure" in prediction:
+        words.append(f"exposure {prediction['exposure']:g}")
     return ", ".join([*words, status(e)])
 
 

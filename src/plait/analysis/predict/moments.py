@@ -59,7 +59,7 @@ def grouped_moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Arra
             return sum_moments(parts, variance=True)
         found = np.empty((2, len(rows)))
         for run in np.split(order, starts[1:]):
-            found[:, run] = sum_moments([term.at_cells(run).settled() for term in parts], variance=True)
+            found[:, run] = sum_moments([term.at_cells(run).without_repeats() for term in parts], variance=True)
         return found[0], found[1]
 
     mean, variance = apart(fit, relation, rows, ask)

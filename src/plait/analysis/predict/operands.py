@@ -64,7 +64,7 @@ class RowTable:
     def at_cells(self, cells: Rows) -> "RowTable":
         return replace(self, at=self.at[cells])
 
-    def settled(self) -> "RowTable":
+    def without_repeats(self) -> "RowTable":
         """The same with that row alone which all cells take, if they do."""
         if self.alone or not len(self.at) or (self.at != self.at[0]).any():
             return self
@@ -124,9 +124,9 @@ class RateTerm:
         exposure = None if self.exposure is None else self.exposure[cells]
         return RateTerm([operand.at_cells(cells) for operand in self.operands], exposure)
 
-    def settled(self) -> "RateTerm":
+    def without_repeats(self) -> "RateTerm":
         """The same with rows alone that all cells take: contractions with them are products of matrices."""
-        return RateTerm([operand.settled() for operand in self.operands], self.exposure)
+        return RateTerm([operand.without_repeats() for operand in self.operands], self.exposure)
 
     def exposed(self, values: Array, lo: int, hi: int) -> Array:
         """V · values (n or 1, …) at cells lo … hi − 1."""

@@ -187,7 +187,7 @@ def refuse_values(entries: Entries, likelihood: "Likelihood | None", *, summed: 
     )
 
 
-def settled(entries: Entries, duplicates: str) -> tuple[Entries, int]:
+def merge_duplicates(entries: Entries, duplicates: str) -> tuple[Entries, int]:
     """Sorted entries without duplicates, and the number of entries that were added to another one."""
     order, coords = sort_cells(entries.coords, entries.sizes)
     if order is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.binding.entries import HINTS, WANTED, checked, entries_of, hint, settled
+from plait.data.binding.entries import HINTS, WANTED, checked, entries_of, hint, merge_duplicates
 from plait.data.binding.sparse_factors import SparseFactor, bind_sparse_factors
 from plait.data.observation.symmetry import Groups
 from plait.data.observation.terms import Term, WeightTable
@@ -121,7 +121,7 @@ def _from_table(
     else:
         source = read_table(exposure.table, name, indices, exposure.columns or {}, exposure.value, spec="Exposure")
         complete = source.rows >= math.prod(shape)
-    entries, _ = settled(checked(entries_of(source, indices, data.entities), "exposure"), "error")
+    entries, _ = merge_duplicates(checked(entries_of(source, indices, data.entities), "exposure"), "error")
     if exposure.default is None and not complete:
         raise DataError(
             f"the table lists {len(entries):,} of {math.prod(shape):,} cells.",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait._typing import AnyArray, Array
-from plait.data.binding.entries import Entries, checked, entries_of, refuse_values, settled, without_hidden
+from plait.data.binding.entries import Entries, checked, entries_of, merge_duplicates, refuse_values, without_hidden
 from plait.data.binding.self_links import Diagonal, Pairs, refuse_nothing_else, without_self_links
 from plait.data.encoding.names import Labels
 from plait.data.observation.structural_zeros import Tables
@@ -170,7 +170,7 @@ def _by_entries(asked: ListingRequest) -> Listing:
     by_pieces(partial(_mark, mentioned, entries), 0 if isinstance(asked.source, ArraySource) else len(entries))
     diagonal.look(entries.coords, entries.values)
     entries = without_hidden(entries, diagonal.never(asked.put_aside))
-    entries, summed = settled(entries, asked.relation.duplicates)
+    entries, summed = merge_duplicates(entries, asked.relation.duplicates)
     refuse_values(entries, asked.likelihood, summed=summed > 0)
     cells = CSFIndex.of(asked.indices, asked.shape, entries.coords)
     return Listing(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait._typing import AnyArray, Array
-from plait.data.binding.entries import checked, entries_of, settled
+from plait.data.binding.entries import checked, entries_of, merge_duplicates
 from plait.data.encoding.names import Labels, Seen, build
 from plait.data.sources.arrays import is_sparse, read_array
 from plait.data.sources.relation import Exposure
@@ -182,7 +182,7 @@ def _bound(data: "Data", equation: Equation, name: str, weights: str, index: str
         source = read_table(exposure.table, name, written, exposure.columns or {}, exposure.value, spec="Exposure")
         own = build(index, [Seen(TableLocation(name, index), source.labels[index])])
         names = {**data.entities, index: own}
-    entries, _ = settled(checked(entries_of(source, written, names), "exposure"), "error")
+    entries, _ = merge_duplicates(checked(entries_of(source, written, names), "exposure"), "error")
     labels = () if is_sparse(exposure.table) else tuple(own)
     cells = entries.coords[:, [written.index(i) for i in equation.indices]]
     distinct, matrix = sparse_entries(cells, shape, entries.coords[:, written.index(index)], entries.values, len(own))

@@ -64,7 +64,7 @@ class Labels:
 
         return cls(axis, pl.Series(np.arange(size, dtype=np.int64)))
 
-    def grown(self, new: "pl.Series") -> "Labels":
+    def extended(self, new: "pl.Series") -> "Labels":
         """These names, then new ones in ascending order; `new`: distinct and of the same type."""
         import polars as pl
 

@@ -251,21 +251,21 @@ def _upgrade(found: dict[str, Any]) -> dict[str, Any]:
     """Return a manifest of format version 1 or 2 with the names of version 3; the schema refuses odd values later."""
     if found["version"] > 2 or not isinstance(found.get("relations"), dict):
         return found
-    return found | {"relations": {name: _upgrade_relation(told) for name, told in found["relations"].items()}}
+    return found | {"relations": {name: _upgrade_relation(entry) for name, entry in found["relations"].items()}}
 
 
-def _upgrade_relation(told: Any) -> Any:
-    if not isinstance(told, dict):
-        return told
+def _upgrade_relation(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return entry
     names = {"diagonal": "self_links", "self_links": "dropped_self_links"}
-    told = {names.get(key, key): value for key, value in told.items()}
-    if isinstance(options := told.get("options"), dict):
+    entry = {names.get(key, key): value for key, value in entry.items()}
+    if isinstance(options := entry.get("options"), dict):
         unseen = {"relation": "missing", "model": "zero"}.get(str(options.get("universe")))
         options = {names.get(key, key): value for key, value in options.items() if key != "universe"}
-        told["options"] = options | ({} if unseen is None else {"unseen": unseen})
-    if isinstance(words := told.get("likelihood"), dict) and words.get("name") == "amounts":
-        told["likelihood"] = words | {"name": "tweedie"}
-    return told
+        entry["options"] = options | ({} if unseen is None else {"unseen": unseen})
+    if isinstance(words := entry.get("likelihood"), dict) and words.get("name") == "amounts":
+        entry["likelihood"] = words | {"name": "tweedie"}
+    return entry
 
 
 def check_size(place: Path, entry: Mapping[str, Any]) -> Path:

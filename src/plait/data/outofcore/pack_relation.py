@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray, Array
 from plait.data.binding.bind import missing_of, together, unlisted_weight
-from plait.data.binding.entries import Entries, refuse_values, settled
+from plait.data.binding.entries import Entries, merge_duplicates, refuse_values
 from plait.data.binding.self_links import all_of, is_square, refuse_nothing_else, refuse_senseless
 from plait.data.dispersion import (
     MAX_POISSON_VALUE,
@@ -78,7 +78,7 @@ class Faults:
         """Raise the error; `entries`: all entries again, as the reader gives them."""
         found = _gathered(np.concatenate(self._cells), entries)
         try:
-            once, summed = settled(found, duplicates)
+            once, summed = merge_duplicates(found, duplicates)
             refuse_values(once, likelihood, summed=summed > 0)
         except PlaitError as error:
             with reader.naming():
@@ -350,7 +350,7 @@ class Packing:
             self._note_unlike(found, same)
             if self.faults:
                 return found
-        once, summed = settled(entries, self.relation.duplicates)
+        once, summed = merge_duplicates(entries, self.relation.duplicates)
         self.summed += summed
         return SortedCells(once.coords, once.values, once.weights)
 
@@ -373,15 +373,15 @@ class Packing:
 
     def _settled_first(self, report: Report) -> Iterator[SortedCells]:
         """Sort and deduplicate all ranges, count the entries, and spill them again, one part per range."""
-        settled = Spill(self.draft.spill, f"settled{self.number}", len(self.edges) - 1, held_bytes(self.room))
+        merged = Spill(self.draft.spill, f"merged{self.number}", len(self.edges) - 1, held_bytes(self.room))
         self.values, counts = BatchValues(), np.zeros(self.sizes[0], np.int64)
         columns = Columns(self.places, self.sizes)
         for part, (lo, hi) in enumerate(pairwise(self.edges)):
             for found in self._sorted(self.spill, part, 0, lo, hi, report):
                 self.values.add(np.asarray(found.values, np.float64))
                 count_rows(found.coords[:, 0], counts)
-                settled.add(columns.of_sorted(found), part)
-        self.spill, self.counts, self.format = settled, counts, columns
+                merged.add(columns.of_sorted(found), part)
+        self.spill, self.counts, self.format = merged, counts, columns
         return self._spilled()
 
     def _spilled(self) -> Iterator[SortedCells]:

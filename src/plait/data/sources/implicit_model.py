@@ -44,8 +44,8 @@ def refuse_perhaps_values(name: str, relation: Relation, indices: Sequence[str])
     `indices`: those read from the columns. With one of two removed, no pair would be left.
     """
     said = {relation.weight_column, *(relation.columns or {}).values()}
-    told = relation.indices is not None or relation.value is not None or len(indices) < 3
-    if told or "value" in {*column_names(relation.data, name)} - said:
+    is_declared = relation.indices is not None or relation.value is not None or len(indices) < 3
+    if is_declared or "value" in {*column_names(relation.data, name)} - said:
         return
     import narwhals.stable.v2 as nw
 
