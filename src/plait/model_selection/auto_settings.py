@@ -165,8 +165,8 @@ def _words(weights: Mapping[str, float], way: str, tried: list[Any]) -> dict[str
 RANK_SEARCHES = ("auto", "elbo")
 TRIAL_SWEEPS = 100  # of a fit that scores a weight
 SHORT_WARM_UP = 15  # sweeps of EM of a fit that scores a rank, …
-SHORT_SWEEPS = 15  # … then those of VB, with priors that adapt …
-SHORT_ADAPT_AFTER = 5  # … from this one on
+SHORT_SWEEPS = 10  # … then those of VB, with priors that adapt …
+SHORT_ADAPT_AFTER = 3  # … from this one on
 SHORT_POINT_SWEEPS = 60  # of EM and MAP, which overfit later
 
 Say = Callable[[str], None]  # receives progress messages

@@ -59,10 +59,12 @@ MIN_HELD_OUT_LINKS = 100  # fewer cannot distinguish ranks
 MEMBERS_BY_WORK = ((1e6, 4), (1e7, 2))  # fits per setting that a search compares, up to this many products per sweep
 MAX_SCORED_LINKS = 20_000  # held out by a search for a rank: more say no more, and each has ten zeros
 MIN_SEARCH_RANK = 4  # where the climb starts
-MAX_MISSES = 2  # sizes in a row that rank no better end the climb
+MAX_MISSES = 2  # sizes in a row that rank no better end the climb: …
+MIN_GAIN = 0.003  # … of average precision or log-likelihood
 FEW_LINKS = 20_000  # up to which ranks are compared by two draws of held-out links and two fits for each
-MAX_SEARCH_SHARE = 0.5  # of the products of the fits that will follow …
-FREE_PRODUCTS = 2e8  # … or as many, tenths of a second
+MAX_SEARCH_SHARE = 0.4  # of the products of the fits that will follow …
+FREE_PRODUCTS = 1.2e8  # … or as many, tenths of a second
+SWEEP_PRODUCTS = 3e5  # that take as long as the rest of a sweep
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,14 @@ def search_rank_by_prediction(
             found += [judge(held_out, team) for team in teams]
         return float(np.mean(found))
 
+    def cost(size: int) -> float:
+        """Products of a sweep, and what else it takes."""
+        return scale.work(size) + SWEEP_PRODUCTS
+
     def affordable(tried: Mapping[int, float], size: int) -> bool:
         """Whether the cost of the search stays small next to that of the fits."""
-        spent = trial_sweeps * n_draws * n_members * sum(map(scale.work, [*tried, size]))
-        return spent <= max(FREE_PRODUCTS, MAX_SEARCH_SHARE * fit_sweeps * scale.work(_best(tried)))
+        spent = trial_sweeps * n_draws * n_members * sum(map(cost, [*tried, size]))
+        return spent <= max(FREE_PRODUCTS, MAX_SEARCH_SHARE * fit_sweeps * cost(_best(tried)))
 
     tried = _climb(sizes, score, affordable)
     return RankChoice(scale.ranks(_best(tried)), f"held-out {'links' if by_rank else 'values'} of {relation}", tried)
@@ -122,13 +128,15 @@ def _search_sizes(scale: Scale) -> list[int]:
 def _climb(
     sizes: Sequence[int], score: Callable[[int], float], affordable: Callable[[Mapping[int, float], int], bool]
 ) -> dict[int, float]:
-    """Scores of ascending sizes, until two in a row are no better than the best; one where the second costs much."""
+    """Scores of ascending sizes, until two in a row are hardly better; one where the second costs much."""
     tried: dict[int, float] = {}
-    for place, size in enumerate(sizes):
-        misses = place - 1 - sizes.index(_best(tried)) if tried else 0
+    misses, reached = 0, -math.inf
+    for size in sizes:
         if misses == MAX_MISSES or (misses and not affordable(tried, size)):
             break
         tried[size] = score(size)
+        misses = 0 if tried[size] > reached + MIN_GAIN else misses + 1
+        reached = reached if misses else tried[size]
     return tried
 
 
