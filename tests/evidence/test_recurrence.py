@@ -32,9 +32,10 @@ def dense(table, half_life, periods):
     return {key: value for key, value in rows.items() if value >= 0.01}
 
 
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.Int32])
 @pytest.mark.parametrize("periods", [None, [5, 7], [7, 9, 9]])
-def test_values_are_decayed_sums_of_earlier_periods(periods):
-    table = visits(range(8))
+def test_values_are_decayed_sums_of_earlier_periods(periods, dtype):
+    table = visits(range(8)).with_columns(pl.col("month").cast(dtype))
     found = plait.evidence.recurrence(table, "month", half_life=0.7, periods=periods)
     wanted = dense(table, 0.7, sorted(set(range(8) if periods is None else periods)))
     assert {row[:3]: row[3] for row in found.rows()} == pytest.approx(wanted)

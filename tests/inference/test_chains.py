@@ -75,6 +75,22 @@ def test_chains_solve_their_concave_problem(square):
     np.testing.assert_allclose(np.log(E[0]), best.x, atol=1e-6)
 
 
+@pytest.mark.parametrize(("a", "low", "high"), [(4.0, 2.5, 6.0), (60.0, 35.0, 100.0)])
+def test_the_pace_of_a_drift_is_found(a, low, high):
+    rng = np.random.default_rng(3)
+    theta, X = rng.gamma(1.0, 1.0, 100), []
+    for _ in range(12):
+        X.append(rng.poisson(5.0 * theta))
+        theta = rng.gamma(a, 1 / (a * rng.gamma(a + 1, 1 / (a * theta))))
+    relation = plait.Relation(np.array(X).T, likelihood="poisson")
+    fit = plait.fit(
+        "n[item, month] = b[item, month]; month: ordered", {"n": relation}, **QUICK | {"rank": None, "max_iter": 14}
+    )
+    assert low < fit.prior["b"].concentration < high
+    falls = np.flatnonzero(np.diff(own_bounds(fit)) < -1e-9 * abs(fit.objective))
+    assert set(falls) <= {10}  # the ELBO is of another a from the sweep on at which it is chosen
+
+
 @pytest.mark.parametrize("text", [MONTHLY, DRIFTING])
 def test_a_fit_resumes_to_the_same_bits(text, tmp_path):
     X = drifting_counts()

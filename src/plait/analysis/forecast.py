@@ -19,6 +19,7 @@ from plait.data.sources.tables import as_kind, kind_of
 from plait.errors import DataError, ParameterError, PlaitWarning, TableLocation, quoted
 from plait.incremental.fold_in import TransientEntities
 from plait.incremental.new_rows import extension
+from plait.inference.chains import last_concentrations
 from plait.inference.gamma import GammaChain
 from plait.model.model import Equation
 from plait.storage.fitted import Fitted, Posterior
@@ -75,13 +76,15 @@ def _with_chain_variance(fit: Fitted, later: Fitted, time: str) -> Fitted:
         found = dict[str, Posterior]()
         for name, prior in before.prior.items():
             if isinstance(prior, GammaChain):
-                own, last = after.factors[name], before.factors[name]
+                own, kept = after.factors[name], before.state.factors[name]
                 axis = next(n for n, index in enumerate(own.indices) if fit.model.axis(index) == fit.model.axis(time))
                 a, ahead = float(prior.concentration), np.arange(1, own.mean.shape[axis] + 1)
                 growth = ((a + 1.0) / (a - 1.0)) ** ahead.reshape(
                     [-1 if n == axis else 1 for n in range(own.mean.ndim)]
                 )
-                C = 1.0 / ((1.0 + 1.0 / np.take(last.concentration, [-1], axis=axis)) * growth - 1.0)
+                parameters = [array for array in kept.parameters if array is not None]
+                last = last_concentrations(kept.layout, before.state.priors[name], parameters)
+                C = 1.0 / ((1.0 + 1.0 / last) * growth - 1.0)
                 found[name] = replace(own, concentration=C, scale=own.mean / C)
         return replace(after, factors=after.factors | found)
 

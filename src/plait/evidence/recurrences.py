@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plait._typing import AnyArray, Array, Rows
-from plait.data.encoding.columns import label_series, to_polars
+from plait.data.encoding.columns import label_series, to_polars, widened
 from plait.data.encoding.names import Labels
 from plait.data.encoding.periods import in_periods
 from plait.data.sources.coercion import columns_table
@@ -82,7 +82,7 @@ def recurrence(
             raise ParameterError.must_be(option, "a positive number", given)
     facts = [column for column in frame.columns if column not in (time, value)]
     own = pl.DataFrame({column: to_polars(frame.get_column(column), column) for column in frame.columns})
-    dates = label_series(own[time], TableLocation("table", time))
+    dates = widened(label_series(own[time], TableLocation("table", time)))
     asked = None if periods is None else label_series(list(periods), TableLocation("periods")).cast(dates.dtype)
     names = in_periods(time, pl.concat([dates, *([] if asked is None else [asked])]).unique())
     axis = Labels(time, names)

@@ -23,8 +23,10 @@ from plait.inference.gamma import FactorState, Prior, PriorTerms, solve_concentr
 from plait.inference.updates import RowEvidence, update_map, update_vb
 from plait.jit import exact_kernel
 
-MIN_CHAIN_CONCENTRATION = 2.0  # that adapts: at 1 the variance of a forecast is infinite
+MIN_CHAIN_CONCENTRATION = 2.0  # that is chosen: at 1 the variance of a forecast is infinite
 MAX_CHAIN_CONCENTRATION = 1e4
+MIN_COUNTS_BEFORE = 0.5  # expected counts of a chain before it is scored
+MAX_SCORED_ENTRIES = 200_000  # of chains by which a is chosen: a second
 MAX_NEWTON_STEPS = 50
 MAX_NEWTON_CHANGE = 3.0  # of log E in a step
 NEWTON_TOLERANCE = 1e-11  # change of log E
@@ -89,12 +91,12 @@ def chain_objective(factor: FactorState, prior: Prior, method: Literal["vb", "ma
 
 
 def adapt_chain(factor: FactorState, prior: Prior, groups: Sequence[str], exposed: NDArray[np.bool_]) -> Prior:
-    """Mean of the first period, by group of latent indices, and a where it is "auto"; both raise the ELBO.
+    """Mean of the first period, by group of latent indices; and a where it is "auto", once.
 
     Chains without data do not count.
     """
     layout, (axis, _) = factor.layout, _chain(prior)
-    E, logs = (np.asarray(layout.unpack(array), np.float64) for array in (factor.mean, factor.log_geomean))
+    E = np.asarray(layout.unpack(factor.mean), np.float64)
     visible = len(layout.visible)
     seen = exposed.reshape(layout.sizes[:visible] + (1,) * (E.ndim - visible)).any(axis=axis, keepdims=True)
     if not seen.any():
@@ -107,8 +109,7 @@ def adapt_chain(factor: FactorState, prior: Prior, groups: Sequence[str], expose
     assert prior.chain is not None
     chain = prior.chain
     if chain.adapts and E.shape[axis] > 1:
-        gaps = 2.0 * np.log(_pair_sums(E, axis)) - _pair_sums(logs, axis)
-        chain = replace(chain, concentration=_solve(float(gaps.mean(where=np.broadcast_to(seen, gaps.shape)))))
+        chain = replace(chain, concentration=_choose_concentration(factor, prior, np.asarray(seen)), adapts=False)
     return Prior(prior.concentration, mean, chain)
 
 
@@ -133,12 +134,29 @@ def next_periods(layout: Layout, prior: Prior, parameters: Sequence[Array], step
     A step keeps the mean and takes 1/a from E[log θ]; the Gamma distribution with both is the closest one.
     """
     axis, a = _chain(prior)
-    last = [np.take(np.asarray(layout.unpack(array), np.float64), [-1], axis=axis) for array in parameters]
-    mean, gap = (last[0] * last[1], np.log(last[0]) - psi(last[0])) if len(last) > 1 else (last[0], 0.0 * last[0])
+    if len(parameters) > 1:
+        last = last_concentrations(layout, prior, parameters)
+        mean, gap = parameters[0] * parameters[1], np.log(last) - psi(last)
+    else:
+        mean, gap = parameters[0], np.zeros(())
+    mean = np.take(np.asarray(layout.unpack(mean), np.float64), [-1], axis=axis)
     ahead = np.arange(1, steps + 1).reshape([-1 if at == axis else 1 for at in range(mean.ndim)])
-    gap = gap + ahead / a
+    gap = gap + ahead / a + np.zeros(mean.shape)
     concentration = solve_concentration(gap, 0.5 / gap)
     return concentration, np.broadcast_to(mean, concentration.shape)
+
+
+def last_concentrations(layout: Layout, prior: Prior, parameters: Sequence[Array]) -> Array:
+    """Concentration of the last period given all periods, inside, with an axis of length 1 for the period.
+
+    It is that of a filter along the chain: a posterior that factorises over periods is too certain, since it takes the
+    period before as known.
+    """
+    axis, a = _chain(prior)
+    counts, exposure, first, mean = _of_data(layout, prior, parameters)
+    C, _ = _filter(a, counts, exposure, first, mean)
+    shape = layout.sizes
+    return np.expand_dims(C.reshape(np.delete(shape, axis)), axis)
 
 
 def _chain(prior: Prior) -> tuple[int, float]:
@@ -193,21 +211,51 @@ def _by_chain(array: Array, axis: int, shape: tuple[int, ...]) -> Array:
     return np.array(moved, np.float64, order="C").reshape(-1, shape[axis])
 
 
-def _solve(gap: float) -> float:
-    """a at which the ELBO is largest: 2ψ(2a+1) − ψ(a+1) − ψ(a) = mean of 2 log(E_{t−1} + E_t) − log L_{t−1} L_t."""
+def _choose_concentration(factor: FactorState, prior: Prior, seen: NDArray[np.bool_]) -> float:
+    """a whose means predict the counts of each period best from those of all periods before it (decision 41)."""
+    from scipy.optimize import minimize_scalar  # a third of a second to import, which answers do not need
 
-    def excess(log_a: float) -> float:
-        a = math.exp(log_a)
-        return float(2.0 * psi(2.0 * a + 1.0) - psi(a + 1.0) - psi(a)) - gap
+    layout, (axis, _) = factor.layout, _chain(prior)
+    arrays = _of_data(layout, prior, factor.parameters)
+    chains = np.flatnonzero(_by_chain(seen.astype(np.float64), axis, layout.sizes)[:, 0])
+    most = max(MAX_SCORED_ENTRIES // layout.sizes[axis], 1)
+    if len(chains) > most:
+        chains = chains[np.linspace(0, len(chains) - 1, most).astype(int)]
+    counts, exposure, first, mean = (array[chains] for array in arrays)
 
-    low, high = math.log(MIN_CHAIN_CONCENTRATION), math.log(MAX_CHAIN_CONCENTRATION)
-    if excess(low) <= 0.0:
-        return MIN_CHAIN_CONCENTRATION
-    if excess(high) >= 0.0:
-        return MAX_CHAIN_CONCENTRATION
-    from scipy.optimize import brentq  # a third of a second to import, which answers do not need
+    def loss(log_a: float) -> float:
+        return -_filter(math.exp(log_a), counts, exposure, first, mean)[1]
 
-    return math.exp(brentq(excess, low, high, xtol=1e-12))
+    bounds = math.log(MIN_CHAIN_CONCENTRATION), math.log(MAX_CHAIN_CONCENTRATION)
+    return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.02}).x)
+
+
+def _of_data(layout: Layout, prior: Prior, parameters: Sequence[Array]) -> tuple[Array, Array, Array, Array]:
+    """Counts and exposures behind a posterior, (n_chains, n_periods); prior of the first period, two (n_chains,)."""
+    axis, _ = _chain(prior)
+    C, D = (np.asarray(layout.unpack(array), np.float64) for array in parameters)
+    counts = np.maximum(C - concentrations(layout, prior), 0.0)
+    exposure = np.maximum(1.0 / D - _rates(C * D, prior, _pair_shape(prior, "vb")), 0.0)
+    of = counts, exposure, prior.concentration, prior.mean
+    counts, exposure, first, mean = (_by_chain(array, axis, C.shape) for array in of)
+    return counts, exposure, first[:, 0], mean[:, 0]
+
+
+def _filter(a: float, counts: Array, exposure: Array, C: Array, mean: Array) -> tuple[Array, float]:
+    """A filter of Gamma distributions along chains: concentration of the last period, and score of one-step means m.
+
+    The score is Σ n log m − m. Bursts of counts are no drift, so means alone are scored; nor is the event by which an
+    entity comes into the data. `C`, `mean` (n_chains,): of the first period.
+    """
+    score, before = 0.0, np.zeros(len(counts))
+    for t in range(counts.shape[1]):
+        if t > 0:
+            gap = np.log(C) - psi(C) + 1.0 / a
+            C = solve_concentration(gap, 0.5 / gap)
+        n, rate = counts[:, t], mean * exposure[:, t]
+        score += float((xlogy(n, rate) - rate).sum(where=before >= MIN_COUNTS_BEFORE))
+        C, mean, before = C + n, mean * (C + n) / (C + rate), before + n
+    return C, score
 
 
 @exact_kernel
