@@ -47,6 +47,7 @@ from plait.storage.fitted import Fitted
 
 MIN_EIGENVALUE = 0.1  # of K relative to 1/ψ′(C): directions that converge more slowly are cut here
 MAX_ENTRIES = 2000  # of a row whose K is inverted; larger rows are taken as fixed
+MAX_PRODUCT = 1 << 17  # multiplications of a product of matrices: OpenBLAS takes several threads from 2¹⁸ on
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +70,30 @@ class Answer:
         if self.inverse is None:
             return np.asarray(n * links.shares @ self.at_once)
         s = _divided(links.shares, self.scale)
-        moved = n * s @ self.inverse
+        moved = _product(n * s, self.inverse)
         own = n * (_divided(s, self.scale) * moved - s * ((1.0 - links.follow) * (s * moved).sum(axis=1))[:, None])
-        back = own @ self.inverse
+        back = _product(own, self.inverse)
         first, second = (moved * own).sum(axis=1), (back * own).sum(axis=1)
         part = np.divide(first, first + second, out=np.zeros(len(first)), where=first > 0)
         return np.asarray(moved @ self.pull - part * (back @ self.pull))
+
+
+def _product(rows: Array, matrix: Array) -> Array:
+    """rows (n, k) times a matrix (k, m), in blocks of rows. Threads of BLAS spin while they wait: for many rows of few
+    columns, two threads on busy processors take 20 times the time of one.
+    """
+    step = max(1, MAX_PRODUCT // max(1, matrix.size))
+    return np.concatenate([rows[at : at + step] @ matrix for at in range(0, max(len(rows), 1), step)])
+
+
+def _gram(rows: Array, weights: Array) -> Array:
+    """Σ_n w_n r_n r_nᵀ of rows (n, k), in blocks."""
+    found = np.zeros((rows.shape[1], rows.shape[1]))
+    step = max(1, MAX_PRODUCT // max(1, found.size))
+    for at in range(0, len(rows), step):
+        some = rows[at : at + step]
+        found += (some.T * weights[at : at + step]) @ some
+    return found
 
 
 def _divided(array: Array, scale: Array) -> Array:
@@ -99,7 +118,11 @@ def _answer(fit: Fitted, row: Row, groups: Sequence[Touching]) -> Answer:
     at_once = _divided(row.shares.ravel(), C)
     with np.errstate(divide="ignore"):
         scale = np.sqrt(1.0 / polygamma(1, C) if fit.method == "vb" else C)
-    return Answer(at_once, scale, at_once * scale, _inverse(fit, scale, groups) if C.size <= MAX_ENTRIES else None)
+    if C.size > MAX_ENTRIES:
+        return Answer(at_once, scale, at_once * scale, None)
+    if not groups[0].inverses:
+        groups[0].inverses[:] = [_inverse(fit, scale, groups)]
+    return Answer(at_once, scale, at_once * scale, groups[0].inverses[0])
 
 
 def _inverse(fit: Fitted, scale: Array, groups: Sequence[Touching]) -> Array:
@@ -108,7 +131,7 @@ def _inverse(fit: Fitted, scale: Array, groups: Sequence[Touching]) -> Array:
     for group in groups:
         for piece in pieces(fit, group):
             s = _divided(piece.shares, scale)
-            K += (s.T * (piece.counts * (1.0 - piece.follow))) @ s
+            K += _gram(s, piece.counts * (1.0 - piece.follow))
             K[np.diag_indices_from(K)] -= piece.counts @ _divided(s, scale)
     values, vectors = np.linalg.eigh(K)
     return np.asarray((vectors / np.maximum(values, MIN_EIGENVALUE)) @ vectors.T)

@@ -11,6 +11,7 @@ weights) are left out: all links of a relation share them.
 """
 
 import math
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -36,6 +37,7 @@ Key = tuple[str, tuple[int, ...]]
 
 CHUNK_DOUBLES = 1 << 20  # gathered of one factor at a time
 MAX_CACHED_CHUNKS = 4  # per group, which is read two or three times
+CACHE_BYTES = 96_000_000  # of rows, from one explanation to the next
 MIN_RATE = 1e-200  # smaller Xhat_L may have lost components to underflow: computed in logarithms
 
 
@@ -68,6 +70,7 @@ class Touching:
     row: Row
     numbers: Rows
     kept: "list[LinkGroup]" = field(default_factory=list, repr=False)  # cached chunks, if few
+    inverses: "list[Array]" = field(default_factory=list, repr=False)  # K⁻¹ of the row (`influence`), once it is known
 
 
 def used_rows(fit: Fitted, equation: Equation, cell: Rows) -> list[Row]:
@@ -102,16 +105,32 @@ def _gamma(fit: Fitted, use: Occurrence, equation: Equation, cell: Rows) -> tupl
 
 
 def touching(fit: Fitted, rows: Sequence[Row]) -> list[Touching]:
-    """Known links that use a row, by relation and row."""
+    """Known links that use a row, by relation and row. Explanations of one fit share them: they and what is computed
+    of them do not depend on the cell.
+    """
+    cache: OrderedDict[tuple[str, Key], Touching] = fit._cached_answers.setdefault("touching links", OrderedDict())
     result = []
     for equation in fit.model.equations:
         cells = fit.known[equation.relation].cells
         for row in rows:
             uses = dict.fromkeys(o for o in equation.occurrences if o.factor == row.factor)
             if uses:
-                on_row = np.any([_on_row(equation, use, row, cells) for use in uses], axis=0)
-                result.append(Touching(equation.relation, row, np.flatnonzero(on_row)))
+                found = cache.pop((equation.relation, row.key), None)  # the last one used is the last to go
+                if found is None:
+                    on_row = np.any([_on_row(equation, use, row, cells) for use in uses], axis=0)
+                    found = Touching(equation.relation, row, np.flatnonzero(on_row))
+                cache[equation.relation, row.key] = found
+                result.append(replace(found, row=row))  # with its lists, which later explanations read
+    size = sum(map(_bytes, cache.copy().values()))
+    while size > CACHE_BYTES and len(cache) > len(result):
+        size -= _bytes(cache.popitem(last=False)[1])
     return result
+
+
+def _bytes(group: Touching) -> int:
+    """Memory of a group with its chunks and K⁻¹."""
+    columns = group.row.shares.size
+    return int(8 * (len(group.numbers) * (columns + 3) + columns * columns))
 
 
 def _on_row(equation: Equation, use: Occurrence, row: Row, cells: NDArray[np.integer]) -> NDArray[np.bool_]:
@@ -173,13 +192,13 @@ def pieces(fit: Fitted, group: Touching) -> Iterator[LinkGroup]:
     # Doubles gathered per link, times a factor for contracting them with a core.
     step = max(CHUNK_DOUBLES // (max(gathered, default=1) * max(rank.values(), default=1)), 1)
     few = len(group.numbers) <= MAX_CACHED_CHUNKS * step
-    found = []
+    found: list[LinkGroup] = []
     for at in range(0, len(group.numbers), step):
         piece = _piece(fit, equation, group.row, group.numbers[at : at + step])
         if few:
             found.append(piece)
         yield piece
-    group.kept.extend(found)
+    group.kept[:] = found  # threads may do so at the same time
 
 
 def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> LinkGroup:
