@@ -24,6 +24,37 @@ def test_home_has_every_relation_and_axis_with_its_size(served):
         assert words in text
 
 
+def test_home_asks_questions_and_leads_to_answers(served):
+    fit, page = served.site.fit, served.get("/").text
+    asked = page[page.index(">Ask</h2>") : page.index(">Relations</h2>")]
+    best = fit.top("visits", 1).row(0)
+    row = [labels.row(name) for labels, name in zip((fit.entities["user"], fit.entities["place"]), best)]
+    assert f'href="{html.escape(served.site.names.cell_address("visits", row))}"' in asked
+    links = [html.unescape(link) for link in re.findall('href="(.*?)"', asked)]
+    assert {"/surprises", "/map/user", "/map/place", "#quality"} < set(links)
+    assert [served.get(link.replace("#", "/#")).status_code for link in links] == [200] * len(links)
+    assert 'id="quality"' in page
+    assert "No test was given" in page
+
+
+def test_a_test_is_shown_on_the_first_page(run):
+    fit = plait.load(run)
+    new = fit.top("visits", 30).select("user", "place").with_columns(value=pl.Series([1, 0, 0] * 10))
+    metrics = plait.evaluate(fit, "visits", new, progress=False)
+    with serving(run, measure=lambda fit: {"metrics": metrics, "test": "test.csv"}) as own:
+        page = own.get("/").text
+        assert f"average precision {metrics['average_precision']:.2f}" in page
+        assert "Precision and recall" in page
+        assert "No test was given" not in page
+
+
+def test_a_cell_says_how_sure_it_is(served):
+    told = served.get("/relation/visits/cell.json?user=x+y&place=4").json()["prediction"]
+    page = served.get("/relation/visits/cell?user=x+y&place=4").text
+    assert f"A link has probability {percent(told['probability'])}" in html.unescape(page)
+    assert f"is {told['lower']:g} to {told['upper']:g}." in page
+
+
 def test_the_profile_of_an_entity_is_that_of_the_factors(served):
     fit, name = served.site.fit, "x y"
     told = pl.DataFrame(served.get("/axis/user/x%20y.json").json()["components"])

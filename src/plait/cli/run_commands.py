@@ -211,6 +211,18 @@ def _tables(
     return {name: read_new_rows(fit, run, name, str(path), options) for name, path in zip(names, rows)}
 
 
+def _measured(
+    fit: Fit, run: Path, test: Path | None, relation: str | None, value: str | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Fields of `ReportData` by a test; none without one."""
+    if test is None or relation is None:
+        return {}
+    cells = read_cells(fit, run, relation, str(test), options)
+    with locating({"test": cells}):
+        metrics, leaks = measure(fit, with_values(fit, relation, cells, value), relation)
+    return {"metrics": metrics, "test": str(test), "leaks": leaks, "reading": {"value": value, **options}}
+
+
 @read_options
 def report(
     run: RunFolder,
@@ -252,12 +264,8 @@ def report(
     check_place(output, replace=True)
     fit = load(run)
     named = tested_relation(fit, relation, given=test is not None)
-    cells = None if test is None or named is None else read_cells(fit, run, named, str(test), options)
     with working("reporting"):
-        with locating({} if cells is None else {"test": cells}):
-            found = None if cells is None or named is None else with_values(fit, named, cells, value)
-            metrics, leaks = measure(fit, found, named)
-        subject = ReportData(fit, str(run), manifest(run), metrics, str(test or ""), leaks, {"value": value, **options})
+        subject = ReportData(fit, str(run), manifest(run), **_measured(fit, run, test, named, value, options))
         write_report(subject, output, interactive=interactive)
     size = output.stat().st_size
     if json:
@@ -266,8 +274,17 @@ def report(
         out(f"wrote {output}, {write_bytes(size)}")
 
 
+@read_options
 def explore(
     run: RunFolder,
+    test: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Held-out links, to show how good the predictions are."),
+    ] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(metavar="RELATION", help="Relation of the test; required if there are several relations."),
+    ] = None,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="Port to listen on; 0: any free port.")] = 0,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on. All but 127.0.0.1 are open to other machines.")
@@ -279,7 +296,10 @@ def explore(
     limit: Annotated[
         float, typer.Option("--time-limit", min=1.0, metavar="SECONDS", help="Time limit of a what-if, in seconds.")
     ] = 300.0,
+    value: Value = None,
     json: Json = False,
+    *,
+    options: dict[str, Any],
 ) -> None:
     """Explore a run in the browser.
 
@@ -291,8 +311,12 @@ def explore(
     Examples:
       plait explore run
       plait explore run --port 8000
+      plait explore run --test test.csv --relation visits
       plait explore run --data ~/tables
     """
+
+    def measured(fit: Fit) -> dict[str, Any]:
+        return _measured(fit, run, test, tested_relation(fit, relation, given=test is not None), value, options)
 
     def say(address: str) -> None:
         closed = is_loopback(host)
@@ -304,4 +328,4 @@ def explore(
                 out(f"no password is set: anyone who can reach {host} can read this run and start what-ifs.")
         sys.stdout.flush()
 
-    serve(run, host=host, port=port, folder=data, limit=limit, say=say)
+    serve(run, host=host, port=port, folder=data, limit=limit, say=say, measure=measured)

@@ -13,9 +13,23 @@ from plait.errors import DataError
 from plait.explore.request import Moved, PageRequest, PageView, Refused, real
 from plait.explore.site import Site
 from plait.explore.whatif import Question, TrialJob
-from plait.rendering.document import Block, Cards, Document, Facts, Note, Ref, Section, Several, Share, Table
+from plait.rendering.document import (
+    Block,
+    Cards,
+    Document,
+    Facts,
+    IntervalBar,
+    Note,
+    Ref,
+    Section,
+    Several,
+    Share,
+    Table,
+)
+from plait.rendering.formatting import percent
 
 REASONS = 10
+MIN_DATA_SHARE = 0.5  # of a row; below, it comes mainly from the prior
 WORDS = {"mean": "expected value", "sd": "± sd", "probability": "probability of a link", "lower": "90 % lower",
          "upper": "90 % upper", "rate": "rate", "exposure": "exposure"}  # fmt: skip
 
@@ -26,6 +40,7 @@ def cell(site: Site, asked: PageRequest) -> PageView:
     at = site.names.cell(relation, asked.fields(site.names.keys(relation)))
     e = site.fit.explain(relation, site.names.of_cell(relation, at), top=REASONS)
     blocks: list[Block] = [
+        Note(_sentence(site, relation, e), quiet=False),
         Cards([Section("The cell", [_entities(site, relation, at, e)]), Section("Predicted", [_prediction(e)])]),
         Section(
             "Components",
@@ -54,9 +69,28 @@ def _entities(site: Site, relation: str, at: Rows, e: Explanation) -> Facts:
     return Facts([("relation", site.relation_ref(relation)), *own, ("status", explanation_text.status(e))])
 
 
+def _sentence(site: Site, relation: str, e: Explanation) -> str:
+    """How probable a link is, and how sure that is."""
+    figures = e.prediction
+    sure = site.fit.likelihood[relation].binary
+    ends = (
+        f"{percent(figures['lower'])} to {percent(figures['upper'])}"
+        if sure
+        else f"{figures['lower']:g} to {figures['upper']:g}"
+    )
+    what = "that probability" if sure else f"the value, {figures['mean']:.3g} on average,"
+    data = min((row.data for row in e.rows), default=1.0)
+    weak = " Most of it comes from the prior: there are few data about it." if data < MIN_DATA_SHARE else ""
+    return f"A link has probability {percent(figures['probability'])}; with 90 % probability {what} is {ends}.{weak}"
+
+
 def _prediction(e: Explanation) -> Facts:
     figures = {name: value for name, value in e.prediction.items() if name in WORDS}
-    shown = {WORDS[name]: Share(value) if name == "probability" else value for name, value in figures.items()}
+    binary = "rate" in figures and figures.get("mean") == figures.get("probability")
+    ends = (figures["lower"], figures["upper"]) if binary else (None, None)
+    shown = {
+        WORDS[name]: IntervalBar(value, *ends) if name == "probability" else value for name, value in figures.items()
+    }
     return Facts.of(shown)
 
 

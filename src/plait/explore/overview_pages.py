@@ -1,13 +1,16 @@
 """Overview pages: start page with the report's summary, components, and one component."""
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import polars as pl
 
+from plait._typing import Array
 from plait.analysis.components.component_members import components as members_of
 from plait.analysis.components.component_names import names_of, title
+from plait.analysis.components.entity_shares import holdings
 from plait.analysis.explain.coupling import coupling as shares_of
 from plait.analysis.explain.coupling import families
 from plait.analysis.explain.leading_entities import largest
@@ -29,14 +32,14 @@ from plait.rendering.document import (
     Note,
     Ref,
     Section,
+    Several,
     Share,
     Table,
     Tiles,
 )
 from plait.rendering.formatting import percent, write_shape
-from plait.report.report_data import ReportData
 from plait.report.run_summary import description
-from plait.report.sections import chance, lead, lift_words, run_warnings, summary, tiles
+from plait.report.sections import chance, lead, lift_words, quality, run_warnings, summary, tiles
 
 BEST, STRANGE = 5, 3  # links of a relation on the home page
 HOME_COMPONENTS = 6
@@ -46,7 +49,7 @@ HOME_ENTITIES = 8  # of an axis
 def home(site: Site, asked: PageRequest) -> PageView:
     """What the run says: how good it is, the best predictions and surprises, components, entities."""
     asked.fields(())
-    subject = ReportData(site.fit, str(site.run), site.header)
+    subject = site.subject
     settings = [block for block in summary(subject) if isinstance(block, Details)]
     order = _by_share(site)
     table = members_of(site.fit, top=3, by="relevance") if site.fit.rank else None
@@ -56,13 +59,57 @@ def home(site: Site, asked: PageRequest) -> PageView:
         Note(lead(subject), quiet=False),
         Tiles(tiles(subject)),
         *run_warnings(subject),
+        Section("Ask", [Facts(_questions(site, order))]),
         Section("Relations", [Cards([_relation_card(site, name) for name in site.fit.model.relations])]),
         *([Section("Components", [Cards(named), all_components])] if named else []),
         Section("Entities", [Cards([_axis_card(site, axis) for axis in site.fit.model.axes])]),
+        Section("Is it any good?", quality(subject), "quality"),
         Section("The run", [relations(site), axes(site), *settings, pictures.objective(site.fit)]),
     ]
     title = f"{', '.join(site.fit.model.relations)}"
     return PageView(Document(title, blocks, description(site.fit, dict(site.header))), "home.html")
+
+
+def _questions(site: Site, order: Sequence[tuple[str, int]]) -> list[tuple[str, Any]]:
+    """Questions that the pages answer, each with the page that answers one of its kind."""
+    names, model = site.names, site.fit.model
+    found: list[tuple[str, Any]] = []
+    axes = [axis for axis in model.axes if _links_of(site, axis).any()][-2:]
+    ends = [names.ref(axis, int(largest(_links_of(site, axis), 1)[0])) for axis in axes]
+    if ends:
+        found.append(("What goes with an entity, and why?", Several(ends)))
+    relation = model.relations[0]
+    best, _ = propose(site.fit, relation, 1)
+    if len(best):
+        row = best.row(0, named=True)
+        cell = [site.fit.entities[index].row(row[index]) for index in model.equation(relation).indices]
+        found.append(
+            ("How sure is a prediction?", Ref(names.cell_text(relation, cell), names.cell_address(relation, cell)))
+        )
+    if order:
+        found.append(("What is a component?", Ref(_title(site, *order[0]), site.component_address(*order[0]))))
+        compared = [axis for axis in model.axes if len(site.fit.entities[axis]) > 2 and _has_components(site, axis)]
+        maps = [Ref(f"map of {axis}", f"/map/{quote(axis, safe='')}") for axis in compared]
+        if maps:
+            found.append(("Who is like whom?", Several(maps)))
+    found.append(("Which links look wrong?", Ref("surprises", "/surprises")))
+    tested = site.subject.metrics is not None
+    found.append(("Is the model any good?", Ref("test" if tested else "how to measure it", "#quality")))
+    return found
+
+
+def _has_components(site: Site, axis: str) -> bool:
+    return any(site.fit.model.axis(holding.index) == axis for holding in holdings(site.fit))
+
+
+def _links_of(site: Site, axis: str) -> Array:
+    """Number of known links of each entity."""
+    counts = np.zeros(len(site.fit.entities[axis]))
+    for name, known in site.fit.known.items():
+        for place, index in enumerate(site.fit.model.equation(name).indices):
+            if site.fit.model.axis(index) == axis and known.links.in_memory:
+                counts += np.bincount(known.cells[:, place].astype(np.int64), minlength=len(counts))
+    return counts
 
 
 def _relation_card(site: Site, name: str) -> Section:
@@ -93,11 +140,7 @@ def _component_card(site: Site, table: pl.DataFrame, index: str, number: int) ->
 
 def _axis_card(site: Site, axis: str) -> Section:
     """Entities with the most known links."""
-    counts = np.zeros(len(site.fit.entities[axis]))
-    for name, known in site.fit.known.items():
-        for place, index in enumerate(site.fit.model.equation(name).indices):
-            if site.fit.model.axis(index) == axis and known.links.in_memory:
-                counts += np.bincount(known.cells[:, place].astype(np.int64), minlength=len(counts))
+    counts = _links_of(site, axis)
     first = largest(counts, HOME_ENTITIES)
     rows = [[site.names.ref(axis, int(row)), int(counts[row])] for row in first]
     return Section(f"{axis}: {len(counts):,}", [Table(["most links", "known links"], rows)],

@@ -6,7 +6,7 @@ import logging
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,23 @@ from plait.errors import ParameterError, PlaitError
 from plait.explore.site import Site
 from plait.explore.whatif import Trials
 from plait.explore.worker import seal
-from plait.result import load
+from plait.report.report_data import ReportData
+from plait.result import Fit, load
 from plait.storage.run_folder import manifest
 
+Measure = Callable[[Fit], Mapping[str, Any]]
 
-def open_site(run: Path, *, token: str, folder: Path | None = None, limit: float = 300.0) -> Site:
-    """Site of a run. `folder`: data of what-ifs; `limit`: seconds per what-if."""
-    header = manifest(run)
+
+def open_site(
+    run: Path, *, token: str, folder: Path | None = None, limit: float = 300.0, measure: Measure | None = None
+) -> Site:
+    """Site of a run. `folder`: data of what-ifs; `limit`: seconds per what-if; `measure`: fields of `ReportData` by a
+    test.
+    """
+    header, fit = manifest(run), load(run)
+    subject = ReportData(fit, str(run), header, **({} if measure is None else measure(fit)))
     trials = Trials(str(run), None if folder is None else str(folder), limit, seal(header))
-    return Site(load(run), run, header, token, trials, folder)
+    return Site(subject, run, token, trials, folder)
 
 
 MISSING = "Install them: pip install 'tensorplait[explore]'."
@@ -32,7 +40,8 @@ REQUEST_SECONDS = 10.0  # from connection or first byte of a request to the last
 
 
 def serve(
-    run: Path, *, host: str, port: int, folder: Path | None, limit: float, say: Callable[[str], None]
+    run: Path, *, host: str, port: int, folder: Path | None, limit: float, say: Callable[[str], None],
+    measure: Measure | None = None,
 ) -> None:  # fmt: skip
     """Serve a run until Ctrl-C. `port`: 0 for a free one; `limit`: seconds per what-if; `say`: receives the address."""
     _needed()
@@ -43,7 +52,7 @@ def serve(
             f"the folder {str(folder)!r} does not exist.", hint="Give the folder of the config's files with --data."
         )
     with listen(host, port) as listening:
-        site = open_site(run, folder=folder, limit=limit, token=secrets.token_urlsafe(32))
+        site = open_site(run, folder=folder, limit=limit, token=secrets.token_urlsafe(32), measure=measure)
         site.indices  # noqa: B018 (made before the first search)
         sys.setswitchinterval(0.001)  # keeps the server responsive while pages are made
         say(_address(host, listening))

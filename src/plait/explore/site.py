@@ -14,19 +14,28 @@ from plait.errors import PlaitError
 from plait.explore.entity_urls import EntityUrls, Index, indices_of
 from plait.explore.whatif import Trials
 from plait.rendering.document import Action, Ref
+from plait.report.report_data import ReportData
 from plait.result import Fit
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A run being explored. `header`: its manifest; `token`: of every form; `folder`: of the data."""
+    """A run being explored, with a test if any. `token`: of every form; `folder`: of the data."""
 
-    fit: Fit
+    subject: ReportData
     run: Path
-    header: Mapping[str, Any]
     token: str
     trials: Trials
     folder: Path | None = None
+
+    @property
+    def fit(self) -> Fit:
+        return self.subject.fit
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """The manifest."""
+        return self.subject.header
 
     @cached_property
     def names(self) -> EntityUrls:
