@@ -15,7 +15,7 @@ from plait.data.binding.known import Known
 from plait.data.observation.symmetry import orders
 from plait.explore.request import PageRequest, PageView
 from plait.explore.site import Site
-from plait.rendering.document import Block, Document, Note, Ref, Section, Share, Table
+from plait.rendering.document import Block, Document, IntervalBar, Note, Ref, Section, Table
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,11 @@ def _tables(site: Site, relation: str, table: pl.DataFrame) -> list[Block]:
     found: list[Block] = []
     for word, title in titles.items():
         own = table.filter(pl.col(kind) == word)
-        rows = predicted_rows(site, relation, own, ["probability", "mean", "value", surprise]) if len(own) else []
+        counted = ["mean", "value"] if not site.fit.likelihood[relation].binary else []  # else they say nothing
+        rows = predicted_rows(site, relation, own, ["probability", *counted, surprise]) if len(own) else []
         note = "" if rows else "none"
-        columns = [*indices, "reasons", "probability", "expected", "value", "surprise (nats)"]
-        lines = [[*row[:-4], Share(row[-4]), *row[-3:]] for row in rows]
+        columns = [*indices, "reasons", "probability", *(["expected", "value"] if counted else []), "surprise (nats)"]
+        place = len(indices) + 1
+        lines = [[*row[:place], IntervalBar(row[place]), *row[place + 1 :]] for row in rows]
         found.append(Table(columns, lines, title, note, len(indices) + 2))
     return found
