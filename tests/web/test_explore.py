@@ -10,7 +10,7 @@ from tests.support.explore_run import HARD, SCRIPT, Served, make_run, serving
 
 pytestmark = pytest.mark.thorough
 
-SIZES = [(1280, 900), (390, 800)]
+SIZES = [(1280, 900), (768, 1024), (360, 780)]
 PAGES = ["/", "/search?q=a", "/axis/user", "/axis/user/x%20y", "/map/user/x%20y", "/map/place",
          "/relation/visits", "/relation/visits?links.sort=-probability",
          "/components", "/component/0", "/surprises", "/relation/visits/cell?user=x+y&place=1", "/nothing"]  # fmt: skip
