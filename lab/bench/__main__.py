@@ -7,6 +7,7 @@ is. Tables (answers and all that follow it below) are printed and not kept.
 import argparse
 import sys
 from importlib import import_module
+from typing import Any
 
 from lab.bench.peers import OTHERS, find
 from lab.bench.rows import PARTS, rows
@@ -46,13 +47,14 @@ TABLES = (
     "worths",
 )
 
-OPTIONS = {"counts": ("nonzeros", "side"), "large": ("nonzeros",)}
+OPTIONS = {"calibrated": ("data",), "counts": ("nonzeros", "side"), "large": ("nonzeros",)}
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = command.parser("lab.bench", __doc__, HOME)
     parser.add_argument("--nonzeros", type=lambda text: int(float(text)), help="of counts and large")
     parser.add_argument("--side", type=int, help="of counts")
+    parser.add_argument("--data", help="of calibrated: a data set of docs/quality.md")
     given = command.parse(parser, arguments, (*PARTS, *TABLES))
     asked = {name: _asked(name, given) for name in given.parts or PARTS}
     for name in [part for part in given.parts if part in TABLES]:
@@ -67,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     return command.measure(study, HOME, kept, todo, given, write)
 
 
-def _asked(name: str, given: argparse.Namespace) -> dict[str, int]:
+def _asked(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """The options that a part or table takes, as far as they are given."""
     return {word: getattr(given, word) for word in OPTIONS.get(name, ()) if getattr(given, word) is not None}
 

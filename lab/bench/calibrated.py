@@ -1,10 +1,10 @@
-"""Calibration of default fits before and after `Fit.calibrate`, without and with features, on the data sets of
-docs/quality.md: decision 40. `python -m lab.bench calibrated -- Nations Kinships` names data sets.
+"""Calibration of default fits, before and after `Fit.calibrate`, without and with features, on the data sets of
+docs/quality.md: decision 40. `python -m lab.bench calibrated --data USAir` measures one.
 """
 
 import time
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ from lab.harness.table import show
 from lab.quality.cells import distinct
 from lab.quality.data import SOURCES
 from plait.analysis.predict.prediction import neg_log_p_zero
+from plait.evaluation.metrics import average_precision
 
 EQUATIONS = {
     "triples": "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]",
@@ -25,51 +26,73 @@ TEST, VALIDATION = 0.2, 0.15  # of all cells, and of those that are left
 MIN_LINKS = 200  # of a bin
 NAMES = ("Nations", "Kinships", "UMLS", "USAir", "Celegans", "communities", "UCLAF", "drawn")
 SPLITS = range(2)
-FITS: dict[str, dict[str, Any]] = {"rank 20": {"rank": 20}, "rank left out": {}}
-LIKELIHOODS = ("auto", "poisson")
+FITS = {"default": "auto", "Poisson, rank 20": "poisson"}
 
 
 class Bins(NamedTuple):
-    """Predicted ÷ observed links in bins of MIN_LINKS links or more, which are right, and log-likelihood per link."""
+    """Predicted ÷ observed links in bins, which are right; log-likelihood per link, and average precision."""
 
     ratios: np.ndarray
     right: np.ndarray
     log_likelihood: float
+    precision: float
 
 
-def compare() -> None:
-    """One row per data set, likelihood and fit: bins of all splits before and after."""
-    for likelihood in LIKELIHOODS:
-        rows = [row(name, likelihood, fits) for name in NAMES for fits in FITS]
-        title = f"{likelihood}: predicted ÷ observed in bins of {MIN_LINKS} links or more, {len(SPLITS)} splits"
-        columns = ["data", "fit", "links", "before", "right", "after", "right", "log-likelihood per link", "map", "s"]
-        show(title, columns, rows)
+def compare(data: str | None = None) -> None:
+    """One row per data set, fit and calibration: bins of all splits."""
+    rows = [line for name in ([data] if data else NAMES) for fits in FITS for line in lines(name, fits)]
+    title = f"predicted ÷ observed in bins of {MIN_LINKS} links or more, {len(SPLITS)} splits"
+    columns = [
+        "data",
+        "fit",
+        "calibration",
+        "held-out links",
+        "÷",
+        "right",
+        "log-likelihood per link",
+        "AP",
+        "used",
+        "s",
+    ]
+    show(title, columns, rows)
 
 
-def row(name: str, likelihood: str, fits: str) -> list[str]:
-    before, after, maps, links, seconds = [], [], [], [], 0.0
+def lines(name: str, fits: str) -> list[list[str]]:
+    """Rows of the fit as it is, calibrated, and calibrated with counts."""
+    found: dict[str, list[Bins]] = {"none": [], "one variable": [], "counts": []}
+    seconds, used, links = dict.fromkeys(found, 0.0), dict.fromkeys(found, 0), []
     for split in SPLITS:
-        model, table, labels = links_of(name, split)
-        data = {"X": plait.Relation(table, unseen="zero", likelihood=likelihood)}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", plait.PlaitWarning)
-            options = {"seed": split, "model": model, "leakage": "ignore", "entities": labels}
-            rest, test = plait.train_test_split(data, "X", fraction=TEST, **options)
-            train, held_out = plait.train_test_split(rest, "X", fraction=VALIDATION, **options)
-            fit = plait.fit(model, train, entities=labels, seed=split, progress=False, **FITS[fits])
-        start = time.process_time()
-        calibrated = fit.calibrate("X", held_out)
-        seconds += time.process_time() - start
-        before.append(bins(fit, test))
-        after.append(bins(calibrated, test))
-        own = calibrated.calibration["X"]
-        maps.append("as it is" if own.is_identity else f"{np.exp(own.intercept):.2f} Λ^{own.slope:.2f}")
+        fit, held_out, test = fit_and_rest(name, fits, split)
+        found["none"].append(bins(fit, test))
+        for kind, features in (("one variable", None), ("counts", "counts")):
+            start = time.process_time()
+            calibrated = fit.calibrate("X", held_out, features=features)
+            seconds[kind] += time.process_time() - start
+            found[kind].append(bins(calibrated, test))
+            own = calibrated.calibration["X"]
+            used[kind] += bool(own.features) if features else not own.is_identity
         links.append(f"{own.links:,}")
-    logs = [float(np.mean([one.log_likelihood for one in found])) for found in (before, after)]
     return [
-        name, fits, " · ".join(links), *words(before), *words(after), f"{logs[0]:.3f} → {logs[1]:.3f}",
-        " · ".join(maps), f"{seconds / len(SPLITS):.1f}",
+        [
+            *((name, fits, kind, " · ".join(links)) if kind == "none" else ("", "", kind, "")), *words(own),
+            f"{np.mean([one.log_likelihood for one in own]):.3f}", f"{np.mean([one.precision for one in own]):.3f}",
+            *(("", "") if kind == "none" else (f"{used[kind]} of {len(SPLITS)}", f"{seconds[kind] / len(SPLITS):.1f}")),
+        ]
+        for kind, own in found.items()
     ]  # fmt: skip
+
+
+def fit_and_rest(name: str, fits: str, split: int) -> tuple[plait.Fit, pl.DataFrame, pl.DataFrame]:
+    """A fit, cells held out to calibrate it, and a test."""
+    model, table, labels = links_of(name, split)
+    data = {"X": plait.Relation(table, unseen="zero", likelihood=FITS[fits])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.PlaitWarning)
+        options = {"seed": split, "model": model, "leakage": "ignore", "entities": labels}
+        rest, test = plait.train_test_split(data, "X", fraction=TEST, **options)
+        train, held_out = plait.train_test_split(rest, "X", fraction=VALIDATION, **options)
+        rank = {} if fits == "default" else {"rank": 20}
+        return plait.fit(model, train, entities=labels, seed=split, progress=False, **rank), held_out, test
 
 
 def links_of(name: str, split: int) -> tuple[plait.Model, pl.DataFrame, dict[str, range]]:
@@ -102,4 +125,4 @@ def bins(fit: plait.Fit, test: pl.DataFrame) -> Bins:
     right = ((ratios >= 0.8) & (ratios <= 1.25)) | (np.abs(predicted - observed) <= 2 * error)
     with np.errstate(divide="ignore"):
         log = np.where(link, np.log(-np.expm1(-miss)), -miss)
-    return Bins(ratios, right, float(log.sum() / link.sum()))
+    return Bins(ratios, right, float(log.sum() / link.sum()), average_precision(link, miss))
