@@ -3,6 +3,7 @@
 import importlib.metadata
 import platform
 import resource
+import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from plait.machine import memory, processors, resident
 
+ROOT = Path(__file__).resolve().parents[2]
 BENEATH = ("numpy", "numba", "polars")
 
 
@@ -37,6 +39,21 @@ def version(package: str) -> str | None:
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
     """Versions of dependencies and of related packages that are installed."""
     return {name: found for name in (*BENEATH, *sorted(packages)) if (found := version(name))}
+
+
+def commit() -> str | None:
+    """The last commit of Plait's sources, with a + if they were changed since; None outside a repository."""
+    try:
+        last, changed = (
+            _git(*words, "--", "src") for words in (("log", "-1", "--format=%h"), ("status", "--porcelain"))
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{last}{'+' if changed else ''}" or None
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def peak() -> int:

@@ -51,9 +51,11 @@ def where(found: Found) -> str:
     about = found.get(MACHINE)
     if not about:
         return "Nothing is measured yet."
+    commits = ", ".join(about.get("commits", ()))
+    own = f"{found.head['plait']} ({commits})" if commits else found.head["plait"]
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     size = f" **{QUICK.capitalize()}.**" if found.head["quick"] else ""
-    return f"Measured {about['date']} on {found.head['machine']}; Plait {found.head['plait']}, {versions}.{size}"
+    return f"Measured {about['date']} on {found.head['machine']}; Plait {own}, {versions}.{size}"
 
 
 def failures(found: Found) -> list[str]:

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from lab.harness.apart import why
-from lab.harness.machine import versions
+from lab.harness.machine import commit, versions
 from lab.harness.results import MACHINE, Cell, Figures, Results, title
 
 EVERY = 60.0  # seconds between two lines where there is no bar
@@ -53,7 +53,7 @@ def run(
     """Measure every cell that has no result yet; each is kept when it is finished, or failed."""
     results = Results(path, study.name, study.source, quick, command)
     todo = [row for row in rows if row.about not in results]
-    if study.packages and (todo or MACHINE not in results):
+    if todo or MACHINE not in results:
         _note_run(results, study)
     begin, before = time.perf_counter(), len(rows) - len(todo)
     for count, row in enumerate(todo):
@@ -68,11 +68,12 @@ def run(
 
 
 def _note_run(results: Results, study: Study) -> None:
-    """Keep the days of the first and the last run, and the last version of each package that was there."""
+    """Keep the days of the first and the last run, the last version of each package that was there, and the commits."""
     before = results.get(MACHINE) or {"date": "", "versions": {}}
     first, today = before["date"].split(" to ")[0], date.today().isoformat()
     days = f"{first} to {today}" if first not in ("", today) else today
-    found = {"date": days, "versions": before["versions"] | versions(study.packages)}
+    commits = dict.fromkeys([*before.get("commits", ()), *filter(None, [commit()])])
+    found = {"date": days, "versions": before["versions"] | versions(study.packages), "commits": list(commits)}
     if found != results.get(MACHINE):
         results.add(MACHINE, found)
 

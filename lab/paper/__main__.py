@@ -93,7 +93,7 @@ def carry_out(own: Experiment, lab: Lab, given: argparse.Namespace, page: Path) 
     if given.plots:
         draw(own.name, records, folder, lab.quick)
     plots = sorted(folder.glob(f"{own.name}-*.svg"))
-    fill(page, own.name, block(results.head, (len(records), len(cells)), tables, plots, page), FIRST, own.title)
+    fill(page, own.name, block(results, (len(records), len(cells)), tables, plots, page), FIRST, own.title)
     if not given.json:
         for table in tables:
             print_table(table)

@@ -1,13 +1,14 @@
 """Tables and plots of the experiments, and the page that shows them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import polars as pl
 
-from lab.harness.page import QUICK, picture
+from lab.harness.page import picture, where
+from lab.harness.results import Found
 from lab.harness.table import as_markdown, without_empty
 from plait.rendering.document import Table
 
@@ -36,14 +37,12 @@ def tables_of(name: str, records: pl.DataFrame) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def block(
-    head: Mapping[str, Any], finished: tuple[int, int], tables: Sequence[Table], plots: Sequence[Path], page: Path
-) -> str:
+def block(found: Found, finished: tuple[int, int], tables: Sequence[Table], plots: Sequence[Path], page: Path) -> str:
     """A block: data, machine and command, the plots, the tables. finished: number of cells, and of all."""
-    done, cells = finished
+    head, (done, cells) = found.head, finished
     parts = [
-        f"Data: {head['source']} ({QUICK if head['quick'] else 'full size'}).",
-        f"Machine: {head['machine']}; Plait {head['plait']}.",
+        f"Data: {head['source']}{'' if head['quick'] else ' (full size)'}.",
+        where(found),
         f"Command: `{head['command']}`.",
         *([head["note"]] if "note" in head else []),
         *([f"Not finished: {done:,} of {cells:,} cells."] if done < cells else []),

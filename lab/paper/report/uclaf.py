@@ -20,7 +20,8 @@ Way = tuple[str, dict[str, Any]]  # a row: what it is called, which cells it has
 FOUR = [(f"{family}-{algorithm}", family, algorithm) for family in ("PLTF", "GCTF") for algorithm in ("EM", "VB")]
 CELLS = "Mean ± sd over the runs, over all hidden cells; "
 VISITED = (
-    "V = 0.01 where a user has not been, and knows visits only. Every link of these data is at a visited place, so V "
+    "V is 1 where a user has been; elsewhere 0.01 as an exposure, 0 as evidence (+ V F H). "
+    "Every link of these data is at a visited place, so V "
     "alone rules out most cells: compare with the baselines that know the visits too."
 )
 
@@ -66,7 +67,7 @@ def _published(records: pl.DataFrame) -> Table:
     headings = ["AUC, CP"]
     for share in MISSING:
         headings += [f"paper, {percent(share)}", f"Plait, {percent(share)}"]
-    note = "Seconds of one fit; Plait's on one core. The paper does not say which rank it used."
+    note = "Seconds of one fit; Plait's are processor seconds. The paper does not say which rank it used."
     return text_table("Next to the published figures", [*headings, "paper, s", "Plait, s"], rows, note)
 
 
