@@ -53,9 +53,9 @@ def where(found: Found) -> str:
         return "Nothing is measured yet."
     commits = ", ".join(about.get("commits", ()))
     own = f"{found.head['plait']} ({commits})" if commits else found.head["plait"]
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    versions = ", ".join([own, *(f"{name} {version}" for name, version in about["versions"].items())])
     size = f" **{QUICK.capitalize()}.**" if found.head["quick"] else ""
-    return f"Measured {about['date']} on {found.head['machine']}; Plait {own}, {versions}.{size}"
+    return f"Measured {about['date']} on {found.head['machine']}; Plait {versions}.{size}"
 
 
 def failures(found: Found) -> list[str]:

@@ -11,7 +11,7 @@ from lab.paper.experiment import Experiment
 from plait.errors import ParameterError, suggestion
 
 # In the order of the report; an experiment comes after those that it needs.
-NAMES = ("choice", "uclaf", "slices", "lastfm", "digg", "scaling", "growth", "order", "rank", "hyper")
+NAMES = ("choice", "uclaf", "slices", "lastfm", "digg", "replies", "scaling", "growth", "order", "rank", "hyper")
 
 
 def experiment(name: str) -> Experiment:

@@ -43,11 +43,7 @@ def settings() -> list[Setting]:
         Setting("shared places", "VB", rank, adapt, weight)
         for rank, adapt, weight in product(("8", "20"), ("factor", "users"), (1.0, 0.3))
     ]
-    tried += [
-        Setting(model, "VB", rank, adapt, *both)
-        for model, own in (("GCTF exposure", ("8", "20")), ("GCTF evidence", ("8 3", "8 8")))
-        for rank, adapt, both in product(own, ("factor", "users"), WEIGHTS[::2])
-    ]
+    tried += [Setting("GCTF evidence", "VB", "8 3", "factor", *both) for both in WEIGHTS[::2]]
     return tried + [Setting("Bernoulli", "VB", rank, likelihood="bernoulli") for rank in ("8", "12", "20")]
 
 

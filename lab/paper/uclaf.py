@@ -37,7 +37,7 @@ SHARED = f"""
 """
 MODELS = {
     "PLTF": CP, "GCTF": COUPLED_CP, "PLTF Tucker": TUCKER, "GCTF Tucker": COUPLED_TUCKER,
-    "GCTF exposure": COUPLED_CP.replace(CP, EXPOSURE), "GCTF evidence": COUPLED_CP.replace(CP, EVIDENCE),
+    "GCTF evidence": COUPLED_CP.replace(CP, EVIDENCE),
     "exposure": EXPOSURE, "biases": BIASES, "exposure and biases": BOTH, "shared places": SHARED, "Bernoulli": CP,
 }  # fmt: skip
 PAPER = ("PLTF", "GCTF", "PLTF Tucker", "GCTF Tucker")

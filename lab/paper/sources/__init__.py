@@ -4,7 +4,7 @@ from pathlib import Path
 
 from plait.errors import ParameterError
 
-FOLDERS = ("uclaf", "lastfm", "digg")
+FOLDERS = ("uclaf", "lastfm", "digg", "digg_replies")
 
 
 def check(data: Path) -> None:

@@ -16,12 +16,12 @@ FULL = Lab(quick=False, data=None, results=DOCS / "paper" / "results")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_is_what_the_results_say_and_the_full_run_is_complete(name):
-    cells, about = experiment(name).cells(FULL), read(FULL.file(name)).head
+    cells, found = experiment(name).cells(FULL), read(FULL.file(name))
     records = FULL.finished(name)
     assert len(records) == len(cells)
-    assert not about["quick"]
+    assert not found.head["quick"]
     plots = [DOCS / "paper" / f"{plot}.svg" for plot in sorted(report_of(name).figures(records))]
-    expected = block(about, (len(records), len(cells)), tables_of(name, records), plots, PAGE)
+    expected = block(found, (len(records), len(cells)), tables_of(name, records), plots, PAGE)
     assert f"<!-- results: {name} -->\n\n{expected}\n\n<!-- end of {name} -->" in PAGE.read_text(encoding="utf-8")
     for svg in plots:
         assert svg.is_file()
