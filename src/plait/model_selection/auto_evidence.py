@@ -28,7 +28,7 @@ from plait.storage.run_folder import manifest
 KINDS = ("neighbours", "paths", "rules")
 MIN_SCALE_LINKS = 20  # links per entity of an index from which on it has its own scale
 MIN_RULE_RELATIONS = 3  # from which on rules between relations are tried
-TRIAL_SWEEPS = 60  # of a fit that only tries evidence
+TRIAL_SWEEPS = 160  # of a fit that only tries evidence: its scale is held for 100
 TRIALS = ((5_000, 3), (20_000, 2), (math.inf, 1))  # draws of held-out links, up to a number of links: few say little
 
 Say = Callable[[str], None]
