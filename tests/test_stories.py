@@ -19,6 +19,7 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 NEEDS = {  # a file of shared/data, if it is not a data set of Plait, and packages
     "lastfm": ("lastfm/user_listen_artist_rels.parquet", "altair", "vl_convert"),
     "network": ("", "altair", "vl_convert", "networkx"),
+    "umls": ("umls/train.txt", "altair", "vl_convert"),
     "uclaf": ("uclaf/aaai10.uclaf.data.mat", "altair", "vl_convert"),
 }
 STORIES = [pytest.param(path, id=path.stem) for path in sorted(FOLDER.glob("*.ipynb"))]

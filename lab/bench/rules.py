@@ -46,9 +46,10 @@ def _official(folder: str) -> tuple[tuple[int, int, int], dict[str, np.ndarray]]
 
 def _judged(shape: tuple[int, int, int], parts: dict[str, np.ndarray], options: dict[str, object]) -> list[float]:
     train, valid, test = (
-        pl.DataFrame(parts[part], schema=["h", "p", "t"]).unique(maintain_order=True) for part in sources.TRIPLES
+        pl.DataFrame(parts[part], schema=["h", "p", "t"]).unique(maintain_order=True).filter(pl.col("h") != pl.col("t"))
+        for part in sources.TRIPLES
     )
-    train, test = train, test.join(train, on=["h", "p", "t"], how="anti").filter(pl.col("h") != pl.col("t"))
+    test = test.join(train, on=["h", "p", "t"], how="anti")
     began = time.process_time()
     relation = plait.Relation(train, unseen="zero", likelihood="poisson")
     with warnings.catch_warnings():

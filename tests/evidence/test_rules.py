@@ -172,6 +172,17 @@ def test_a_fit_tells_the_weights_of_its_rules(fit, tmp_path):
     assert plait.evidence.rules(plait.load(tmp_path / "run"), "facts").table.equals(table)
 
 
+def test_weights_have_a_prior_of_small_mean_unless_one_is_given(fit, company):
+    assert fit.prior["w_rules"].mean == pytest.approx(0.03)
+    options = {"rank": {"r": 2}, "max_iter": 1, "warmup": 0, "seed": 0}
+    fixed = {"N": plait.evidence.rules({"facts": company}, "facts", model=MODEL)}
+    own = MODEL.replace("; tail", " + w[q] N[head, relation, tail, q]; tail")
+    counts = plait.Relation(company.with_columns(n=pl.lit(4)), value="n", likelihood="poisson")
+    assert plait.fit(own, {"facts": counts}, fixed=fixed, **options).prior["w"].mean == pytest.approx(0.12)
+    prior = {"w": plait.Gamma(0.5, mean=2.0)}
+    assert plait.fit(own, {"facts": company}, fixed=fixed, prior=prior, **options).prior["w"].mean == 2.0
+
+
 @pytest.mark.thorough
 def test_held_out_links_are_not_mined(company):
     split = plait.train_test_split({"facts": company}, "facts", model=MODEL, fraction=0.3, seed=0)

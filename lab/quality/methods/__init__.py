@@ -8,6 +8,7 @@ METHODS = {
     "Plait, five fits": "lab.quality.methods.plait_:Five",
     "Plait, evidence": "lab.quality.methods.plait_:Evidence",
     "Plait, evidence, five fits": "lab.quality.methods.plait_:EvidenceFive",
+    "Plait, rules": "lab.quality.methods.plait_:Rules",
     "Plait, EM": "lab.quality.methods.plait_:Em",
     "Plait, symmetric": "lab.quality.methods.plait_:Symmetric",
     "Plait, symmetric + paths": "lab.quality.methods.plait_:SymmetricPaths",
@@ -36,7 +37,7 @@ EQUATIONS = (
 PLAIN = "Plait, five fits"
 EVIDENCE = "Plait, evidence"
 BEST = "Plait, evidence, five fits"
-OURS = ("Plait", PLAIN, EVIDENCE, BEST, "Plait, EM", *EQUATIONS)
+OURS = ("Plait", PLAIN, EVIDENCE, BEST, "Plait, rules", "Plait, EM", *EQUATIONS)
 
 __all__ = ["BEST", "EVIDENCE", "METHODS", "OURS", "PLAIN", "TRIES", "Method", "find"]
 

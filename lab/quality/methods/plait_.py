@@ -66,6 +66,17 @@ class EvidenceFive(Evidence):
     restarts = 5
 
 
+class Rules(Method):
+    """One fit with neighbours and rules."""
+
+    kinds = ("triples",)
+    large = True
+    says = f'one fit of rank {RANK}, `evidence=("neighbours", "rules")`'
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        return Fitted(fitted(seen, SHARED[seen.kind], evidence=("neighbours", "rules"), rank=RANK, seed=seed))
+
+
 class Em(Method):
     """Maximum likelihood of the same equation."""
 
@@ -143,7 +154,7 @@ def _found(fit: plait.Fit) -> dict[str, Any]:
 
 def _evidence(fit: plait.Fit) -> str:
     """The kinds of evidence that a fit took."""
-    return " and ".join(kind for kind in ("neighbours", "paths") if kind in fit.model.factors) or "none"
+    return " and ".join(kind for kind in ("neighbours", "paths", "rules") if kind in fit.model.factors) or "none"
 
 
 def fitted(seen: Seen, text: str = "", **options: Any) -> plait.Fit:

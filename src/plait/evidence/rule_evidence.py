@@ -97,6 +97,7 @@ class Rules(ComputedFactor):
     names: tuple[Hashable, ...] = ()
     learnt: tuple[Array, Array] | None = None
     kind = "rules"
+    weight_mean = 0.03  # prior mean of a weight: most rules add little to what others say (decision 38)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_mined", WeakKeyDictionary())

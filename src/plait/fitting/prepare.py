@@ -28,7 +28,7 @@ from plait.fitting import validation
 from plait.fitting.given_factors import as_given, check_alike, given_factors, make_problem, warm_priors
 from plait.fitting.options import AUTO, DEFAULT_PRIOR, Options
 from plait.fitting.validation import check_joins, check_ties
-from plait.inference.gamma import FactorState, Prior
+from plait.inference.gamma import FactorState, Gamma, Prior
 from plait.inference.initialisation import go_on, parts_of
 from plait.inference.loop import ADAPT_AFTER, ADAPT_WARM, JOIN_SWEEP, Settings
 from plait.inference.problem import Problem
@@ -154,13 +154,10 @@ def check_arguments(
     ties = check_ties(ties, given.adapt_prior, layouts, chains=chains, chosen=given.adapt_prior != AUTO)
     warm_up = validation.warmup_sweeps(given.warmup, given.method, given.init, given.prune, free, bool(pairs))
     alone = given.method == "vb" and (given.init is None or is_resumed(given.init))
-    scales = validation.evidence_scales(model, named, free, summed) if alone else frozenset[str]()
-    computed = {name for name, own in fixed.items() if isinstance(own, ComputedFactor) and own.is_fitted_first}
-    held = validation.evidence_scales(model, computed, free) & scales
+    late = validation.late_factors(model, named, free, summed) if alone else frozenset[str]()
     loop = Settings(
         given.max_iter, given.tol, ties, given.prune, given.accelerate, warm_up,
-        ADAPT_WARM if warm_up else ADAPT_AFTER, dtype.name, scales - held, held,
-        min(JOIN_SWEEP, given.max_iter // 2) if scales else 0,
+        ADAPT_WARM if warm_up else ADAPT_AFTER, dtype.name, late, min(JOIN_SWEEP, given.max_iter // 2) if late else 0,
     )  # fmt: skip
     check_memory(layouts, free, dtype, arrays_held(given.method, given.accelerate, given.restarts))
     if warn:
@@ -169,7 +166,8 @@ def check_arguments(
     _refuse_joins(bound, exposures)
     if isinstance(given.init, Fit):
         check_alike(given.init, layouts, free)
-    priors = _priors(bound, given, layouts, free, tuple(ties), chains)
+    defaults = _rule_priors(bound, fixed, exposures)
+    priors = _priors(bound, given, layouts, free, tuple(ties), chains, defaults)
     validation.check_floats(dtype, given.method, priors)
     return Arguments(bound, free, ranks, layouts, loop, dtype, known, exposures, priors)
 
@@ -188,9 +186,8 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     stored = np.dtype(np.float64) if loop.warm_up else checked.dtype  # EM's entries fall below what floats hold
     init = given.init if not begun else None
     make = partial(
-        make_problem, bound, checked.layouts, method, checked.priors, exposures, checked.given, init, stored, loop.late,
-        loop.held,
-    )  # fmt: skip
+        make_problem, bound, checked.layouts, method, checked.priors, exposures, checked.given, init, stored, loop.late
+    )
     parts, forest = parts_of(bound, exposures), CSFCache()
 
     def begin(seed: int, executor: Executor) -> Problem:
@@ -242,7 +239,7 @@ def _words(data: Data, given: Options, ranks: Mapping[str, int], loop: Settings,
     found |= {"evidence_terms": terms} if terms else {}
     reasons = {name: relation.likelihood_by for name, relation in data.relations.items() if relation.likelihood_by}
     found |= {"likelihood_by": reasons} if reasons else {}
-    join = {"join": loop.join} if loop.late | loop.held else {}
+    join = {"join": loop.join} if loop.late else {}
     return given.words(resolved) | {"adapt_after": loop.adapt_after} | join | found
 
 
@@ -259,9 +256,7 @@ def _resume(given: Options, origin: Origin, loop: Settings) -> tuple[Origin, Set
         loop, warm_up=origin.settings["warmup"], adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER)
     )
     loop = (
-        replace(loop, join=earlier.settings["join"])
-        if "join" in earlier.settings
-        else replace(loop, late=frozenset(), held=frozenset())
+        replace(loop, join=earlier.settings["join"]) if "join" in earlier.settings else replace(loop, late=frozenset())
     )
     return origin, loop, {member.seed: member.state for member in members}
 
@@ -350,13 +345,22 @@ def _origin(
 
 def _priors(
     data: Data, given: Options, layouts: Mapping[str, Layout], free: tuple[str, ...], adapted: tuple[str, ...],
-    chains: tuple[str, ...],
+    chains: tuple[str, ...], defaults: Mapping[str, Gamma],
 ) -> dict[str, Prior]:  # fmt: skip
     """Initial priors: those of an earlier fit where it is the start."""
-    priors = validation.priors(data.model, given.prior, given.method, layouts, free, chains)
+    priors = validation.priors(data.model, given.prior, given.method, layouts, free, chains, defaults)
     if isinstance(given.init, Fit) and given.method == "vb":
         priors |= warm_priors(given.init, data, layouts, free if given.prior is DEFAULT_PRIOR else adapted, priors)
     return priors
+
+
+def _rule_priors(data: Data, fixed: Mapping[str, Any], exposures: Exposures) -> dict[str, Gamma]:
+    """Default priors of the weights of rules, for links of the average value of their relation (decision 38)."""
+    return {
+        own.weights: Gamma(0.5, fixed[own.factor].weight_mean * float(data.relations[relation_of(key)].values.mean()))
+        for key, own in exposures.summed.items()
+        if hasattr(fixed[own.factor], "weight_mean") and len(data.relations[relation_of(key)].links)
+    }
 
 
 class CannotGoOnError(ParameterError):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -225,14 +226,14 @@ def warmup_sweeps(
     return int(warmup) if free else 0
 
 
-def evidence_scales(
+def late_factors(
     model: Model, given: Collection[str], free: Sequence[str], sparse: Collection[str] = ()
 ) -> frozenset[str]:
     """Scales of evidence: free factors in terms with given factors over visible indices only, next to latent terms, and
     weights of `sparse` given factors.
 
-    Evidence needs one parameter, components many. Together from the start, or while priors adapt, one of the two often
-    takes everything (decision 20).
+    Evidence needs one parameter, components many. Together from the start, or while priors adapt, evidence would take
+    everything and components would fade.
     """
     evidence = {name for name in given if not model.factor(name).latent}
     terms = [term for equation in model.equations for term in equation.terms]
@@ -361,8 +362,12 @@ def priors(
     layouts: Mapping[str, Layout],
     free: Sequence[str],
     chains: Collection[str] = (),
+    defaults: Mapping[str, Gamma] = MappingProxyType({}),
 ) -> dict[str, Prior]:
-    """Prior of every free factor, broadcastable to the inside shape; `chains`: factors with a chain."""
+    """Prior of every free factor, broadcastable to the inside shape; `chains`: factors with a chain.
+
+    `defaults`: where no prior is given, of some factors.
+    """
     if method == "em":
         if prior is not DEFAULT_PRIOR:
             raise ParameterError(
@@ -370,7 +375,7 @@ def priors(
                 hint='Remove `prior`, or use `method="map"`.',
             )
         return {}
-    chosen = _by_factor(model, prior, layouts, free)
+    chosen = _by_factor(model, prior, layouts, free, defaults)
     result = {}
     for name in free:
         own, chain = chosen[name], None
@@ -405,10 +410,11 @@ def _chain(model: Model, name: str, prior: GammaChain) -> Chain:
 
 
 def _by_factor(
-    model: Model, prior: Any, layouts: Mapping[str, Layout], free: Sequence[str]
+    model: Model, prior: Any, layouts: Mapping[str, Layout], free: Sequence[str], defaults: Mapping[str, Gamma]
 ) -> dict[str, Gamma | GammaChain]:
+    plain = {name: defaults[name] if name in defaults else _default(model, layouts[name]) for name in free}
     if prior is DEFAULT_PRIOR:
-        return {name: _default(model, layouts[name]) for name in free}
+        return {**plain}
     if isinstance(prior, Gamma):
         return dict.fromkeys(free, prior)
     if not isinstance(prior, Mapping):
@@ -426,7 +432,7 @@ def _by_factor(
                 expected="a plait.Gamma or a plait.GammaChain",
                 actual=value,
             )
-    return {name: prior[name] if name in prior else _default(model, layouts[name]) for name in free}
+    return {**plain, **prior}
 
 
 def _default(model: Model, layout: Layout) -> Gamma:
