@@ -24,6 +24,7 @@ TABLES = (
     "counts",
     "couplings",
     "coverage",
+    "dated",
     "ensembles",
     "evidence",
     "explore",

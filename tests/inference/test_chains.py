@@ -46,7 +46,8 @@ def cases(count):
             pytest.param(*c)
             for c in [("cp3", "all", "poisson", "k", "vb", 0), ("matrix", "all", "poisson", "j", "map", 1)]
         ),
-        *(pytest.param(*c, marks=pytest.mark.thorough) for c in cases(300)),
+        *(pytest.param(*c, marks=pytest.mark.thorough) for c in cases(1000)[:300]),
+        *(pytest.param(*c, marks=pytest.mark.nightly) for c in cases(1000)[300:]),
     ],
 )
 @pytest.mark.filterwarnings("ignore::plait.PlaitWarning")

@@ -25,6 +25,8 @@ from plait.jit import exact_kernel
 
 MIN_CHAIN_CONCENTRATION = 2.0  # that is chosen: at 1 the variance of a forecast is infinite
 MAX_CHAIN_CONCENTRATION = 1e4
+BURSTS = (0.0, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0)  # variance of a period's rate by itself, relative to its square
+MAX_SPARSE_EVENTS = 10.0  # per period of a chain; with more, bursts and drift differ
 MIN_COUNTS_BEFORE = 0.5  # expected counts of a chain before it is scored
 MAX_SCORED_ENTRIES = 200_000  # of chains by which a is chosen: a second
 MAX_NEWTON_STEPS = 50
@@ -212,7 +214,11 @@ def _by_chain(array: Array, axis: int, shape: tuple[int, ...]) -> Array:
 
 
 def _choose_concentration(factor: FactorState, prior: Prior, seen: NDArray[np.bool_]) -> float:
-    """a whose means predict the counts of each period best from those of all periods before it (decision 41)."""
+    """a that predicts the counts of each period best from those of all periods before it (decision 41).
+
+    By probabilities. These take bursts for drift where events are few, so there a is at least that of the best means;
+    where events are many, the means of all small a are alike.
+    """
     from scipy.optimize import minimize_scalar  # a third of a second to import, which answers do not need
 
     layout, (axis, _) = factor.layout, _chain(prior)
@@ -223,11 +229,16 @@ def _choose_concentration(factor: FactorState, prior: Prior, seen: NDArray[np.bo
         chains = chains[np.linspace(0, len(chains) - 1, most).astype(int)]
     counts, exposure, first, mean = (array[chains] for array in arrays)
 
-    def loss(log_a: float) -> float:
-        return -_filter(math.exp(log_a), counts, exposure, first, mean)[1]
-
     bounds = math.log(MIN_CHAIN_CONCENTRATION), math.log(MAX_CHAIN_CONCENTRATION)
-    return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.02}).x)
+
+    def best(some: slice) -> float:
+        def loss(log_a: float) -> float:
+            return -float(_filter(math.exp(log_a), counts, exposure, first, mean)[1][some].max())
+
+        return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.02}).x)
+
+    a = best(slice(1, None))
+    return max(a, best(slice(1))) if counts.mean() < MAX_SPARSE_EVENTS else a
 
 
 def _of_data(layout: Layout, prior: Prior, parameters: Sequence[Array]) -> tuple[Array, Array, Array, Array]:
@@ -241,21 +252,28 @@ def _of_data(layout: Layout, prior: Prior, parameters: Sequence[Array]) -> tuple
     return counts, exposure, first[:, 0], mean[:, 0]
 
 
-def _filter(a: float, counts: Array, exposure: Array, C: Array, mean: Array) -> tuple[Array, float]:
-    """A filter of Gamma distributions along chains: concentration of the last period, and score of one-step means m.
+def _filter(a: float, counts: Array, exposure: Array, C: Array, mean: Array) -> tuple[Array, Array]:
+    """A filter of Gamma distributions along chains: concentration of the last period, and scores of one-step forecasts.
 
-    The score is Σ n log m − m. Bursts of counts are no drift, so means alone are scored; nor is the event by which an
-    entity comes into the data. `C`, `mean` (n_chains,): of the first period.
+    The first score is Σ n log m − m of the means m. The others, one for each of BURSTS, are log probabilities of counts
+    that also vary by themselves. The event by which an entity comes into the data is no drift.
+    `C`, `mean` (n_chains,): of the first period.
     """
-    score, before = 0.0, np.zeros(len(counts))
+    scores, before = np.zeros(1 + len(BURSTS)), np.zeros(len(counts))
     for t in range(counts.shape[1]):
         if t > 0:
             gap = np.log(C) - psi(C) + 1.0 / a
             C = solve_concentration(gap, 0.5 / gap)
-        n, rate = counts[:, t], mean * exposure[:, t]
-        score += float((xlogy(n, rate) - rate).sum(where=before >= MIN_COUNTS_BEFORE))
+        n, rate, scored = counts[:, t], mean * exposure[:, t], before >= MIN_COUNTS_BEFORE
+        scores[0] += float((xlogy(n, rate) - rate)[scored].sum())
+        for k, burst in enumerate(BURSTS, 1):
+            shape = 1.0 / (1.0 / C[scored] + burst)
+            share, x = shape / (shape + rate[scored]), n[scored]
+            scores[k] += float(
+                (gammaln(shape + x) - gammaln(shape) + shape * np.log(share) + xlogy(x, 1 - share)).sum()
+            )
         C, mean, before = C + n, mean * (C + n) / (C + rate), before + n
-    return C, score
+    return C, scores
 
 
 @exact_kernel
