@@ -141,6 +141,7 @@ def test_text_of_a_fit_and_its_parts(fit):
         ({"max_iter": 0}, "no sweeps", 0),
         ({"progress": lambda record: record.sweep < 4}, "callback", 4),
         ({"max_iter": 300, "tol": 0, "method": "em"}, "max_iter", 300),
+        ({"tol": 0.9, "adapt_prior": None, "warmup": 0}, "converged", 1),  # no adaptation to wait for
     ],
 )
 def test_every_stop_has_its_reason(settings, reason, sweep):
@@ -152,8 +153,9 @@ def test_every_stop_has_its_reason(settings, reason, sweep):
     assert not sweep or str(sweep) in str(fit.stop)
     if reason == "converged":
         assert str(last.sweep) in str(fit.stop)
-        assert abs(last.change) < 1e-4
-        assert all(abs(record.change) >= 1e-4 for record in fit.history[:-1] if record.sweep > ADAPT_WARM + 1)
+        tol = settings["tol"]
+        assert abs(last.change) < tol
+        assert all(abs(record.change) >= tol for record in fit.history[:-1] if record.sweep > ADAPT_WARM + 1)
 
 
 def test_a_progress_callable_sees_every_record():
