@@ -33,7 +33,7 @@ from plait.rendering.document import (
     Warn,
     render_json,
 )
-from plait.rendering.formatting import write
+from plait.rendering.formatting import plural, write
 from plait.rendering.html import PAGE
 from plait.rendering.text import render_markdown
 
@@ -106,6 +106,23 @@ def test_every_renderer_shows_every_number_and_word():
     found = json.loads(render_json(document))
     assert found["title"] == "Title"
     assert found["blocks"][3]["pairs"] == [["fact", 12345]]
+
+
+def test_nouns_have_their_plural():
+    said = [
+        plural(count, noun) for count, noun in ((1, "activity"), (5, "activity"), (2, "day"), (2, "users"), (2, "y"))
+    ]
+    assert said == ["1 activity", "5 activities", "2 days", "2 users", "2 ys"]
+
+
+def test_rows_of_tables_too_wide_for_a_phone_name_their_cells():
+    narrow = Table(["user", "place"], [["ann", "cafe"]])
+    long = Table(["user", "place"], [["ann", "a very long name of a place, which takes more than half of a line"]])
+    bars = Table(["component", "a", "b"], [["0", IntervalBar(0.1), IntervalBar(0.2)]])
+    wide = Table(list("abcde"), [list("vwxyz")])
+    for table, named in ((narrow, False), (long, True), (bars, True), (wide, True)):
+        assert ("data-head" in html.render(Document("", [table]), PAGE)) is named
+        assert "data-head" not in html.render(Document("", [table]))
 
 
 def test_details_in_cells_are_shown_everywhere():

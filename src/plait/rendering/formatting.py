@@ -80,8 +80,11 @@ def likelihood_words(likelihoods: Mapping[str, Any], reasons: Mapping[str, str])
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: ``1 table``, ``2 tables``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """A count with its noun: ``1 table``, ``2 tables``, ``3 activities``."""
+    if count == 1 or noun.endswith("s"):
+        return f"{count:,} {noun}"
+    ends = len(noun) > 1 and noun[-1] == "y" and noun[-2] not in "aeiou"
+    return f"{count:,} {noun[:-1]}ies" if ends else f"{count:,} {noun}s"
 
 
 def significant(value: float) -> str:

@@ -175,12 +175,15 @@ def _facts(pairs: Sequence[tuple[str, Any]], look: Look) -> str:
 
 def _table(table: Table, look: Look) -> str:
     columns = [[row[n] for row in table.rows] for n in range(len(table.columns))]
-    shown = [[_marked(value, text, look) for value, text in zip(cells, align(cells))] for cells in columns]
+    texts = [align(cells) for cells in columns]
+    shown = [[_marked(value, text, look) for value, text in zip(*both)] for both in zip(columns, texts)]
     side = [look.of("left" if n < table.left else "right") for n in range(len(columns))]
     sorts = [*table.sorts, *[None] * len(columns)]
     head = "".join(_head(name, side[n], sorts[n]) for n, name in enumerate(table.columns))
     bars = sum(any(isinstance(value, IntervalBar) for value in cells) for cells in columns)
-    heads = table.columns if len(columns) > MAX_NARROW_COLUMNS or bars > 1 else ()
+    letters = sum(max(map(len, own), default=0) for own in texts)
+    is_wide = len(columns) > MAX_NARROW_COLUMNS or bars > 1 or letters > MAX_NARROW_LETTERS
+    heads = table.columns if is_wide else ()
     body = "".join(_row(cells, side, look, heads) for cells in zip(*shown))
     title = f"<caption{look.of('title')}>{look.words(table.title)}</caption>" if table.title and not look.inline else ""
     above = _heading(table.title, look) if table.title and look.inline else ""
@@ -201,6 +204,7 @@ def _head(name: str, side: str, sort: Sort | None) -> str:
     return f'<th scope="col"{side}{now}>{words}</th>'
 
 
+MAX_NARROW_LETTERS = 60  # of the longest cells of all columns
 MAX_NARROW_COLUMNS = 4  # that fit on a phone; the rows of wider tables are lists of named values there
 
 
