@@ -1,7 +1,7 @@
 """Everything that is measured, into docs/benchmarks.md; `python -m lab.bench sweep growth`: some parts.
 
 Finished rows are kept, so that an interrupted run goes on; --fresh starts again. `page` writes the page from what there
-is. Tables (answers and all that follow it below) are printed and not kept.
+is. Tables (bursts and all that follow it below) are printed and not kept.
 """
 
 import argparse
@@ -16,7 +16,6 @@ from lab.harness.running import Study
 
 HOME = "benchmarks"
 TABLES = (
-    "answers",
     "bursts",
     "calibrated",
     "convergence",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from lab.bench.report import front, growth, large, quality, sweep, targets
+from lab.bench.report import answers, front, growth, large, quality, sweep, targets
 from lab.harness.page import failures, joined, picture, where
 from lab.harness.results import Found
 from lab.harness.table import as_markdown
@@ -28,6 +28,7 @@ SECTIONS = (
     ),
     ("Time to quality", "Time until a fit has converged in quality.", quality, ("bound", "likelihood")),
     ("Front end", "Everything before the first sweep and after the last.", front, ()),
+    ("Answers", "What users wait for, next to packages that are as good on the same data.", answers, ("answers",)),
     ("Growth", "Cost by size of the data.", growth, ("growth",)),
     ("Large data", "Data larger than memory, clusters, and new data after a fit.", large, ()),
 )
@@ -40,7 +41,13 @@ def text(found: Found, folder: Path, to: Path) -> str:
         tables = list(module.tables(found))
         if tables:
             links = [picture(folder / f"{name}.svg", to) for name in pictures if _drawn(name, found)]
-            parts += [f"## {title}", sentence, *links, *(as_markdown(table) for table in tables)]
+            parts += [
+                f"## {title}",
+                sentence,
+                *([answers.slower(found)] if module is answers else []),
+                *links,
+                *(as_markdown(table) for table in tables),
+            ]
     return joined([*parts, *failures(found)])
 
 
@@ -51,6 +58,7 @@ def _drawn(name: str, found: Found) -> bool:
         "bound": ("quality", {"what": "bound"}),
         "likelihood": ("quality", {"what": "likelihood"}),
         "growth": ("growth", {}),
+        "answers": ("answers", {"what": "course"}),
     }[name]
     rows: Iterable[tuple[object, dict[str, object]]] = found.part(part, **what)
     return any("cannot" not in figures for _, figures in rows)

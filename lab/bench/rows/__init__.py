@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.harness.running import Row
 
-PARTS = ("sweep", "quality", "front", "growth", "large", "dask", "fold_in", "update")
+PARTS = ("sweep", "quality", "front", "growth", "large", "dask", "fold_in", "update", "answers")
 
 
 def rows(part: str, quick: bool, **more: Any) -> Iterator[Row]:

@@ -16,14 +16,14 @@ class Als(Method):
     says = "implicit: weighted least squares; tried: factors, regularisation"
     kinds = TWO
     large = True
+    lengths = tuple({"iterations": n} for n in (1, 2, 5, 10, 20))
     settings = tuple({"factors": factors, "regularization": weight} for factors in (20, 100) for weight in (1.0, 10.0))
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
         from implicit.cpu.als import AlternatingLeastSquares
 
-        return _scores(
-            AlternatingLeastSquares, seen, **setting, alpha=10.0, iterations=20, num_threads=1, random_state=seed
-        )
+        length = {"iterations": 20} | setting
+        return _scores(AlternatingLeastSquares, seen, **length, alpha=10.0, num_threads=1, random_state=seed)
 
 
 class Bpr(Method):
@@ -33,15 +33,14 @@ class Bpr(Method):
     says = "implicit: pairwise ranking loss by stochastic gradients; tried: factors, learning rate"
     kinds = TWO
     large = True
+    lengths = tuple({"iterations": n} for n in (5, 20, 50, 100, 200))
     settings = tuple({"factors": factors, "learning_rate": rate} for factors in (20, 100) for rate in (0.01, 0.05))
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
         from implicit.cpu.bpr import BayesianPersonalizedRanking
 
-        iterations = 20 if quick else 200
-        return _scores(
-            BayesianPersonalizedRanking, seen, **setting, iterations=iterations, num_threads=1, random_state=seed
-        )
+        length = {"iterations": 20 if quick else 200} | setting
+        return _scores(BayesianPersonalizedRanking, seen, **length, num_threads=1, random_state=seed)
 
 
 def _scores(kind: Any, seen: Seen, **options: Any) -> Scores:

@@ -18,14 +18,16 @@ class Method(ABC):
     """Something that scores cells after it has seen links.
 
     package: as pip knows it, if there is one. says: what it does, in a few words. kinds: of data that it is for.
-    settings: what it tries, at most TRIES; those of a method without any are one empty dict. large: whether it is for
-    data with too many cells for an array.
+    settings: what it tries, at most TRIES; those of a method without any are one empty dict. lengths: of training, from
+    short to full, which `python -m lab.bench answers` adds to a setting. large: whether it is for data with too many
+    cells for an array.
     """
 
     package = ""
     says = ""
     kinds: tuple[str, ...] = (*TWO, *THREE)
     settings: tuple[dict[str, Any], ...] = ({},)
+    lengths: tuple[dict[str, Any], ...] = ({},)
     large = False
 
     @abstractmethod

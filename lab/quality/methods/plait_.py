@@ -30,9 +30,15 @@ class Default(Method):
     large = True
 
     says = f"one fit of rank {RANK}, nothing chosen"
+    # The first sweeps of a fit are those of EM.
+    lengths = (
+        *({"method": "em", "max_iter": n} for n in (2, 5, 10, 20, 50)),
+        *({"max_iter": n} for n in (2, 10, 30, 100)),
+        {},
+    )
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
-        return Fitted(fitted(seen, rank=RANK, seed=seed))
+        return Fitted(fitted(seen, rank=RANK, seed=seed, **setting))
 
 
 class Five(Method):

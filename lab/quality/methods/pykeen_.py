@@ -23,6 +23,7 @@ class ComplEx(Method):
     kinds = ("triples",)
     model = "ComplEx"
     rate = 0.02
+    lengths = tuple({"epochs": n} for n in (1, 2, 5, 10, 20, EPOCHS))
     settings = tuple({"dimension": size, "regularization": weight} for size in (64, 256) for weight in (0.03, 0.3))
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
@@ -43,7 +44,7 @@ class ComplEx(Method):
         )  # fmt: skip
         optimizer = torch.optim.Adam(model.get_grad_params(), lr=self.rate)
         loop = LCWATrainingLoop(model=model, triples_factory=factory, optimizer=optimizer)
-        epochs = 5 if quick else EPOCHS
+        epochs = setting.get("epochs", 5 if quick else EPOCHS)
         loop.train(triples_factory=factory, num_epochs=epochs, batch_size=BATCH, use_tqdm=False)
         return Embedded(model, seen.shape)
 

@@ -15,6 +15,7 @@ class Nmf(Method):
     says = "scikit-learn: NMF by Kullback–Leibler; tried: components"
     kinds = TWO
     large = True
+    lengths = tuple({"max_iter": n} for n in (2, 5, 10, 20, 50, 100, 200))
     settings = ({"n_components": 5}, {"n_components": 10}, {"n_components": 20}, {"n_components": 50})
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
@@ -22,8 +23,7 @@ class Nmf(Method):
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it has not converged
-            nmf = NMF(
-                **setting, init="random", solver="mu", beta_loss="kullback-leibler", max_iter=200, random_state=seed
-            )
+            length = {"max_iter": 200} | setting
+            nmf = NMF(**length, init="random", solver="mu", beta_loss="kullback-leibler", random_state=seed)
             left = nmf.fit_transform(matrix(seen))
         return Product(left, nmf.components_.T)

@@ -27,6 +27,7 @@ import numpy as np
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
@@ -62,7 +63,8 @@ class FileCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the compile result for these types; None where there is none, or a damaged one."""
-        target_context.refresh()
+        # All that machine code needs. `refresh` would import what numba compiles with, half of a first fit.
+        rtsys.initialize(target_context)
         folder = usable_folder()
         if folder is None:
             return None
