@@ -1,6 +1,5 @@
 """The part of answers: tables with peers of equal quality, and average precision against seconds."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,9 +38,9 @@ def slower(found: Found) -> str:
 
 
 def near(course: dict[str, Any]) -> float:
-    """Seconds of the shortest training whose average precision is within NEAR of the longest one."""
-    pairs = zip(course["seconds"], course["AP"])
-    return min((seconds for seconds, precision in pairs if precision >= course["AP"][-1] - NEAR), default=math.inf)
+    """Seconds of the shortest training from which on average precision stays above that of the longest less NEAR."""
+    below = [n for n, precision in enumerate(course["AP"]) if precision < course["AP"][-1] - NEAR]
+    return float(course["seconds"][max(below, default=-1) + 1])
 
 
 def _commands(found: Found) -> Table:
@@ -55,7 +54,7 @@ def _commands(found: Found) -> Table:
                 goal = FIRST_GOALS.get((cache, what))
                 name = {"import": "import of plait.fit", "first": "first fit", "again": "the fit again"}[what]
                 made.append([f"{name}, {cache} cache", words.seconds(figures[cache][what]), words.seconds(goal)])
-    note = "Nations, rank 8, ten sweeps; processor seconds of whole processes, the best of four (demo: one)."
+    note = "Nations, rank 8, ten sweeps; whole processes, the best of four (demo: one), on a machine with other load."
     return text_table("Commands and first fits", ["answer", "processor seconds", "goal"], made, note)
 
 
@@ -119,11 +118,15 @@ def _courses(found: Found) -> Table:
         for who, course in courses.items():
             made.append([data, who, words.seconds(near(course)), f"{course['AP'][-1]:.3f}",
                          words.seconds(course["seconds"][-1])])  # fmt: skip
-    absent = {a["method"]: f["cannot"] for a, f in found.part("answers", what="course") if "cannot" in f}
-    lines = "; ".join(f"{who}: {why}" for who, why in absent.items() if not why.startswith("not for"))
+    absent = {
+        a["method"]: f["cannot"]
+        for a, f in found.part("answers", what="course")
+        if "cannot" in f and "not for" not in f["cannot"]
+    }
+    lines = "; ".join(f"{who}: {why}" for who, why in absent.items())
     note = (
-        "Processor seconds of a fit until the average precision of held-out links is within 0.005 of that of the full "
-        f"training; settings by validation links. Plait: one fit of rank 20. {lines}"
+        "Processor seconds of a fit until the average precision of held-out links stays within 0.005 of that of the "
+        f"full training; settings by validation links. Plait: one fit of rank 20. {lines}"
     )
     headings = ["data", "method", "seconds to quality", "AP at the end", "seconds of the full training"]
     return text_table("Time to quality: average precision of held-out links", headings, made, note, left=2)
@@ -145,6 +148,7 @@ def draw(found: Found, folder: Path) -> None:
                 look = plots.look("PLTF-VB" if who == "Plait" else who, position)
                 axes.plot(*zip(*pairs), label=who, **look)
             axes.set(xscale="log", title=data, xlabel="processor seconds")
+            axes.xaxis.minorticks_off()  # their labels would lie on one another
         for row in panels:
             row[0].set_ylabel("average precision")
         plots.legend(figure)
