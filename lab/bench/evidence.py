@@ -57,10 +57,10 @@ def judged(name: str, split: int, text: str, late: bool) -> tuple[float, float]:
 @contextmanager
 def joining(late: bool) -> Iterator[None]:
     """Whether evidence waits for components."""
-    kept = validation.late_factors
+    kept = validation.evidence_scales
     if not late:
-        validation.late_factors = lambda *arguments: frozenset()
+        validation.evidence_scales = lambda *arguments: frozenset()
     try:
         yield
     finally:
-        validation.late_factors = kept
+        validation.evidence_scales = kept

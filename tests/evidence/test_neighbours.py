@@ -239,3 +239,21 @@ def test_evidence_works_with_weights_missing_cells_and_coupled_relations(options
     assert "neighbours" in str(fit.model.equation("likes"))
     assert "neighbours" not in str(fit.model.equation("tags"))
     assert fit.factors["w_neighbours"].mean > 0.1
+
+
+def test_scales_of_neighbours_are_fitted_alone_and_then_with_the_components():
+    links = np.random.default_rng(5).random((14, 12)) < 0.4
+    data = {"likes": plait.Relation(links.astype(int), likelihood="poisson")}
+    evidence = plait.evidence.neighbours(data, "likes", model=MODEL, ridge=3)
+    cells, values = evidence.entries(MODEL.bind(data))
+    text = f"{MODEL} + w[] N[user, film]"
+
+    def scale(sweeps, own):
+        given = {"rank": 3, "fixed": {"N": own}, "max_iter": sweeps, "seed": 0}
+        return float(plait.fit(text, data, **given).factors["w"].mean)
+
+    alone = links[tuple(cells.T)].sum() / values.sum()  # the maximum of the Poisson likelihood where N is not 0
+    np.testing.assert_allclose(scale(0, evidence), alone, rtol=0.02)
+    assert 0.1 * alone < scale(40, evidence) < 0.98 * alone  # components have taken some links
+    table = pl.DataFrame(cells, schema=["user", "film"]).with_columns(value=values)
+    assert scale(0, plait.Exposure(table, default=0)) < 1e-3 * alone  # of a table: it joins later

@@ -190,6 +190,7 @@ class LinkEvidence(ComputedFactor):
     kind: str
     params: Mapping[str, float]
     max_rows: int = MAX_EXACT_ROWS
+    is_fitted_first = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_built", WeakKeyDictionary())

@@ -15,7 +15,14 @@ from plait.errors import FitError, ParameterError, TableLocation
 from plait.executors import Executor
 from plait.fitting.validation import check_factor_names, refuse_array
 from plait.inference.gamma import FactorState, GammaChain, Prior, point, posterior
-from plait.inference.initialisation import MIN_POSTERIOR_MEAN, as_stored, match_totals, parameters_around, random_factor
+from plait.inference.initialisation import (
+    MIN_POSTERIOR_MEAN,
+    as_stored,
+    fit_scales_alone,
+    match_totals,
+    parameters_around,
+    random_factor,
+)
 from plait.inference.problem import Method, Problem
 from plait.inference.relation_sums import RelationData
 from plait.inference.underflow import ImpossibleLinkError
@@ -37,6 +44,7 @@ def make_problem(
     init: Fit | Mapping[str, Any] | None,
     dtype: np.dtype[Any],
     late: frozenset[str],
+    held: frozenset[str],
     parts: Sequence[RelationData],
     seed: int,
     executor: Executor,
@@ -47,7 +55,10 @@ def make_problem(
     starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
     learnt = _learnt(init, parts) if isinstance(init, Fit) else {}
     problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest, learnt)
-    match_totals(problem, random, late)
+    if held:
+        fit_scales_alone(problem, random, held, late)
+    else:
+        match_totals(problem, random, late)
     return problem
 
 

@@ -154,10 +154,13 @@ def check_arguments(
     ties = check_ties(ties, given.adapt_prior, layouts, chains=chains, chosen=given.adapt_prior != AUTO)
     warm_up = validation.warmup_sweeps(given.warmup, given.method, given.init, given.prune, free, bool(pairs))
     alone = given.method == "vb" and (given.init is None or is_resumed(given.init))
-    late = validation.late_factors(model, named, free, summed) if alone else frozenset[str]()
+    scales = validation.evidence_scales(model, named, free, summed) if alone else frozenset[str]()
+    computed = {name for name, own in fixed.items() if isinstance(own, ComputedFactor) and own.is_fitted_first}
+    held = validation.evidence_scales(model, computed, free) & scales
     loop = Settings(
         given.max_iter, given.tol, ties, given.prune, given.accelerate, warm_up,
-        ADAPT_WARM if warm_up else ADAPT_AFTER, dtype.name, late, min(JOIN_SWEEP, given.max_iter // 2) if late else 0,
+        ADAPT_WARM if warm_up else ADAPT_AFTER, dtype.name, scales - held, held,
+        min(JOIN_SWEEP, given.max_iter // 2) if scales else 0,
     )  # fmt: skip
     check_memory(layouts, free, dtype, arrays_held(given.method, given.accelerate, given.restarts))
     if warn:
@@ -186,8 +189,9 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     stored = np.dtype(np.float64) if loop.warm_up else checked.dtype  # EM's entries fall below what floats hold
     init = given.init if not begun else None
     make = partial(
-        make_problem, bound, checked.layouts, method, checked.priors, exposures, checked.given, init, stored, loop.late
-    )
+        make_problem, bound, checked.layouts, method, checked.priors, exposures, checked.given, init, stored, loop.late,
+        loop.held,
+    )  # fmt: skip
     parts, forest = parts_of(bound, exposures), CSFCache()
 
     def begin(seed: int, executor: Executor) -> Problem:
@@ -239,7 +243,7 @@ def _words(data: Data, given: Options, ranks: Mapping[str, int], loop: Settings,
     found |= {"evidence_terms": terms} if terms else {}
     reasons = {name: relation.likelihood_by for name, relation in data.relations.items() if relation.likelihood_by}
     found |= {"likelihood_by": reasons} if reasons else {}
-    join = {"join": loop.join} if loop.late else {}
+    join = {"join": loop.join} if loop.late | loop.held else {}
     return given.words(resolved) | {"adapt_after": loop.adapt_after} | join | found
 
 
@@ -256,7 +260,9 @@ def _resume(given: Options, origin: Origin, loop: Settings) -> tuple[Origin, Set
         loop, warm_up=origin.settings["warmup"], adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER)
     )
     loop = (
-        replace(loop, join=earlier.settings["join"]) if "join" in earlier.settings else replace(loop, late=frozenset())
+        replace(loop, join=earlier.settings["join"])
+        if "join" in earlier.settings
+        else replace(loop, late=frozenset(), held=frozenset())
     )
     return origin, loop, {member.seed: member.state for member in members}
 

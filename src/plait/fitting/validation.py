@@ -226,14 +226,14 @@ def warmup_sweeps(
     return int(warmup) if free else 0
 
 
-def late_factors(
+def evidence_scales(
     model: Model, given: Collection[str], free: Sequence[str], sparse: Collection[str] = ()
 ) -> frozenset[str]:
     """Scales of evidence: free factors in terms with given factors over visible indices only, next to latent terms, and
     weights of `sparse` given factors.
 
-    Evidence needs one parameter, components many. Together from the start, or while priors adapt, evidence would take
-    everything and components would fade.
+    Evidence needs one parameter, components many. Together from the start, or while priors adapt, one of the two often
+    takes everything (decision 20).
     """
     evidence = {name for name in given if not model.factor(name).latent}
     terms = [term for equation in model.equations for term in equation.terms]

@@ -30,7 +30,9 @@ from plait.rendering.formatting import plural
 
 NOISE_CONCENTRATION = 10.0  # concentration of the random start: smaller is rougher (docs/decisions/0004-start.md)
 START_CONCENTRATION = 10.0  # of the posterior around a random start or a point of EM
-LATE_SHARE = 1e-6  # share of evidence in a relation before it joins
+LATE_SHARE = 1e-6  # share of evidence in a relation before it joins, and of all else while evidence is fitted alone
+MAX_SCALE_UPDATES = 30  # of scales of evidence alone
+SCALE_CHANGE = 1e-3  # relative change at which these have converged
 MIN_POSTERIOR_MEAN = 1e-290  # posteriors of VB are positive everywhere
 
 
@@ -92,6 +94,23 @@ def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:
     ends = np.finfo(dtype)
     inside = np.clip(array, float(ends.tiny), float(ends.max))
     return np.where(array > 0, inside, 0.0).astype(dtype)
+
+
+def fit_scales_alone(problem: Problem, movable: Sequence[str], held: frozenset[str], late: frozenset[str]) -> None:
+    """Fit some scales of evidence as if there were no other terms, then start the others (decision 20)."""
+    others = [name for name in movable if name not in held]
+    match_totals(problem, movable, frozenset(others))
+    for _ in range(MAX_SCALE_UPDATES):
+        before = {name: problem.factors[name].mean.copy() for name in held}
+        counts = problem.expected_counts()
+        for name in problem.free:
+            if name in held:
+                problem.update(name, counts)
+        if all(np.allclose(problem.factors[name].mean, before[name], rtol=SCALE_CHANGE, atol=0.0) for name in held):
+            break
+    for name in held:  # priors adapt to factors that the loop has updated
+        del problem.exposed[name]
+    match_totals(problem, others, late)
 
 
 def match_totals(problem: Problem, movable: Sequence[str], late: frozenset[str] = frozenset()) -> None:

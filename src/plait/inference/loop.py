@@ -33,8 +33,9 @@ class Settings:
     warm_up: int = 0  # sweeps of EM, if the problem starts as one of EM
     adapt_after: int = ADAPT_AFTER
     dtype: str = "float64"  # of VB's factors
-    late: frozenset[str] = frozenset()  # scales of evidence: they join, and priors stay, …
-    join: int = 0  # … from this sweep on (docs/decisions/0020-sums.md)
+    late: frozenset[str] = frozenset()  # scales of evidence that join, and …
+    held: frozenset[str] = frozenset()  # … those that are fitted alone first and then held: both are updated, and …
+    join: int = 0  # … priors stay, from this sweep on (docs/decisions/0020-sums.md)
 
 
 class Outcome(NamedTuple):
@@ -87,9 +88,9 @@ def _restore(problem: Problem, begun: State) -> LoopState:
 
 def _schedule(settings: Settings, momentum: Momentum | None) -> list[LoopStep]:
     return build_schedule(
-        ties=settings.ties, adapt_after=settings.adapt_after, late=settings.late, join=settings.join,
-        dtype=settings.dtype, warm_up=settings.warm_up, tol=settings.tol, max_iter=settings.max_iter,
-        prune=settings.prune, early=settings.accelerate, momentum=momentum,
+        ties=settings.ties, adapt_after=settings.adapt_after, late=settings.late, held=settings.held,
+        join=settings.join, dtype=settings.dtype, warm_up=settings.warm_up, tol=settings.tol,
+        max_iter=settings.max_iter, prune=settings.prune, early=settings.accelerate, momentum=momentum,
     )  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def _check_convergence(state: LoopState, settings: Settings) -> Stop | None:
         return None
     first = max(
         full_adaptation_sweep(settings.ties, settings.adapt_after) + 1 if settings.ties else 0,
-        settings.join + 1 if settings.late else 0,
+        settings.join + 1 if settings.late | settings.held else 0,
     )
     # An extrapolation that goes too far may gain little, which is no sign of convergence.
     if sweep > first and abs(change) < settings.tol and not state.momentum.extrapolated:

@@ -57,15 +57,19 @@ LoopStep = Callable[[LoopState], None]
 
 
 def build_schedule(
-    *, ties: Mapping[str, str | Sequence[str]], adapt_after: int, late: frozenset[str], join: int, dtype: str,
-    warm_up: int, tol: float, max_iter: int, prune: bool, early: bool, momentum: Momentum | None,
+    *, ties: Mapping[str, str | Sequence[str]], adapt_after: int, late: frozenset[str], held: frozenset[str], join: int,
+    dtype: str, warm_up: int, tol: float, max_iter: int, prune: bool, early: bool, momentum: Momentum | None,
 ) -> list[LoopStep]:  # fmt: skip
     """Return the steps of one iteration, in order."""
-    steps: list[LoopStep] = [update_likelihood_params, sweep_factors(late, join), end_warm_up(dtype, early=early)]
+    steps: list[LoopStep] = [
+        update_likelihood_params,
+        sweep_factors(late | held, join),
+        end_warm_up(dtype, early=early),
+    ]
     if late:
         steps.insert(0, join_evidence(late, join))
     if ties:
-        steps.insert(0, adapt_priors(ties, adapt_after, join if late else None, early=early))
+        steps.insert(0, adapt_priors(ties, adapt_after, join if late | held else None, early=early))
     steps.append(count_or_extrapolate(momentum, tol, max_iter))
     if prune:
         steps.append(prune_components(adapt_after, momentum))
@@ -104,11 +108,11 @@ def _is_choice_due(sweep: int) -> bool:
     return rest == 0 and tens.bit_count() == 1
 
 
-def sweep_factors(late: frozenset[str] = frozenset(), join: int = 0) -> LoopStep:
-    """Update every free factor once; late ones from sweep `join` on."""
+def sweep_factors(later: frozenset[str] = frozenset(), join: int = 0) -> LoopStep:
+    """Update every free factor once; scales of evidence from sweep `join` on."""
 
     def step(state: LoopState) -> None:
-        waiting = late if state.sweep < join else frozenset[str]()
+        waiting = later if state.sweep < join else frozenset[str]()
         sweep_once(state.problem, state.counts, waiting)
 
     return step

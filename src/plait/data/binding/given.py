@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 class ComputedFactor(ABC):
     """A given factor that is computed from the links of the data that it is bound to."""
 
+    is_fitted_first = False  # whether its scale is fitted alone, before components (docs/decisions/0020-sums.md)
+
     @abstractmethod
     def weights(self, data: "Data", indices: Sequence[str], name: str) -> Weights:
         """The factor over its indices, name: as in the model."""
