@@ -109,6 +109,25 @@ def test_a_fit_resumes_to_the_same_bits(text, tmp_path):
     )
 
 
+@pytest.mark.parametrize("text", [MONTHLY, pytest.param(DRIFTING, marks=pytest.mark.thorough)])
+def test_hidden_cells_never_influence_a_chain(text):
+    X, hidden = drifting_counts(), np.random.default_rng(2).random((12, 9, 8)) < 0.3
+    cells = np.argwhere(hidden)
+    missing = pl.DataFrame(dict(zip(("user", "place", "month"), cells.T)))
+
+    def fitted(values):
+        at = np.nonzero(values)
+        table = pl.DataFrame(dict(zip(("user", "place", "month"), at)) | {"value": values[at]})
+        relation = plait.Relation(table, missing=missing, unseen="zero", likelihood="poisson")
+        entities = {"user": range(12), "place": range(9), "month": range(8)}
+        return plait.fit(text, {"visits": relation}, entities=entities, **QUICK | {"max_iter": 14})
+
+    first, other = fitted(X), fitted(np.where(hidden, 7 * X + 5, X))
+    assert [r.objective for r in first.history] == [r.objective for r in other.history]
+    for name in first.factors:
+        assert first.factors[name].mean.tobytes() == other.factors[name].mean.tobytes()
+
+
 def test_a_run_keeps_its_chain(tmp_path):
     fit = plait.fit(MONTHLY, {"visits": drifting_counts()}, prior={"T": plait.GammaChain(7.5)}, **QUICK)
     fit.save(tmp_path / "run")
