@@ -68,7 +68,7 @@ COMMANDS = {
     "calibrate": ("evaluation_commands", "Calibrate the probabilities of a run on held-out links."),
     "report": ("run_commands", "Write a report on a run as one HTML page."),
     "pack": ("data_commands", "Sort tables larger than memory into blocks on disk."),
-    "warm": ("warm_command", "Compile kernels of common models into the cache folder."),
+    "warm": ("warm_command", "Compile the kernels of common models into the cache folder."),
     "convert": ("data_commands", "Convert a table or an array to another file format."),
 }
 
