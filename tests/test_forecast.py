@@ -190,12 +190,14 @@ def test_later_periods_are_for_forecast(fit):
         ({"steps": "3"}, "`steps` must be"),
         ({"cells": {"user": [0], "place": [0]}, "per": "user"}, "`per` has no effect with `cells`"),
         ({"per": "time"}, "'time' is not an index"),
+        ({"cells": {"user": [99], "place": [0]}}, "cells of the forecast.*99 is not an entity of axis user"),
         ({"given": {"month": 3}}, "3 is not an entity of axis month"),
     ],
 )
 def test_wrong_options_are_refused(fit, options, words):
-    with pytest.raises(plait.PlaitError, match=words):
+    with pytest.raises(plait.PlaitError, match=words) as raised:
         fit.forecast("visits", **options)
+    assert "handle_unknown" not in str(raised.value)  # an option of predict
 
 
 def test_the_command_says_what_the_library_does(fit, tmp_path, monkeypatch):

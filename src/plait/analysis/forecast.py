@@ -41,7 +41,9 @@ def forecast(
         for option, value in {"given": given, "per": per, "exclude": exclude}.items():
             if value is not None:
                 raise ParameterError(f"`{option}` has no effect with `cells`.", hint="Remove one of the two.")
-        return _answer(fit, later, relation, time, _in_periods(later, equation, time, cells)), None
+        cells = _in_periods(later, equation, time, cells)
+        rows_of(later, relation, cells, what="cells of the forecast")  # `handle_unknown` is an option of predict
+        return _answer(fit, later, relation, time, cells), None
     each = [per] if isinstance(per, str) else [] if per is None else per
     if isinstance(each, (list, tuple)) and time not in each:
         each = [*each, time]
