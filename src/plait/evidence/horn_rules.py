@@ -281,19 +281,29 @@ def mine(graph: TripleGraph, max_length: int, min_confidence: float, max_rules: 
             own = own[np.sort(rng.choice(len(own), SAMPLED_TRIPLES, replace=False))]
         if len(own) >= MIN_SUPPORT:
             wanted |= dict.fromkeys(find_bodies(graph, own, max_length))
-    found, order = _short_rules(graph), rng.permutation(graph.n_entities)
+    order = rng.permutation(graph.n_entities)
     most = int(np.clip(PATHS_OF_MINING // max(len(wanted), 1), MIN_PATHS, EXACT_PATHS))
-    for body in wanted:
-        found += _counted(graph, body, order, most)
     by_head: dict[int, list[HornRule]] = {}
-    for rule in found:
-        if rule.support >= MIN_SUPPORT and rule.confidence >= min_confidence:
-            by_head.setdefault(rule.head, []).append(rule)
-    return [
-        rule
-        for head in sorted(by_head)
-        for rule in sorted(by_head[head], key=lambda rule: (-rule.confidence, -rule.support, rule.body))[:max_rules]
-    ]
+    least = np.full(graph.n_relations, min_confidence)  # by head, of the rules that may be among the best
+
+    def keep(rule: HornRule) -> None:
+        if rule.support >= MIN_SUPPORT and rule.confidence >= least[rule.head]:
+            own = by_head.setdefault(rule.head, [])
+            own.append(rule)
+            if len(own) >= 2 * max_rules:
+                own[:] = _best(own, max_rules)
+                least[rule.head] = own[-1].confidence
+
+    for rule in _short_rules(graph):
+        keep(rule)
+    for body in wanted:
+        for rule in _counted(graph, body, order, most, least):
+            keep(rule)
+    return [rule for head in sorted(by_head) for rule in _best(by_head[head], max_rules)]
+
+
+def _best(rules: list[HornRule], count: int) -> list[HornRule]:
+    return sorted(rules, key=lambda rule: (-rule.confidence, -rule.support, rule.body))[:count]
 
 
 def _short_rules(graph: TripleGraph) -> list[HornRule]:
@@ -317,8 +327,13 @@ def _short_rules(graph: TripleGraph) -> list[HornRule]:
     ]
 
 
-def _counted(graph: TripleGraph, body: tuple[int, ...], order: Rows, most: int) -> Iterator[HornRule]:
-    """A body as rules of all relations; counted on the first heads of `order` where it has more than `most` paths."""
+def _counted(
+    graph: TripleGraph, body: tuple[int, ...], order: Rows, most: int, least: Array
+) -> Iterator[HornRule]:
+    """A body as rules of all relations with at least their confidence `least`.
+
+    Counted on the first heads of `order` where it has more than `most` paths.
+    """
     paths = graph.paths(body)
     total = float(paths.sum())
     if total > MAX_PATHS:
@@ -328,9 +343,9 @@ def _counted(graph: TripleGraph, body: tuple[int, ...], order: Rows, most: int) 
         rows = rows[: max(int(len(rows) * most / total), MIN_HEADS)]
     scale = total / max(float(paths[rows].sum()), 1.0)
     pairs, support, _ = _followed(graph, body, np.sort(rows))
-    for head in np.flatnonzero(support).tolist():
+    links = tuple((int(link % graph.n_relations), bool(link < graph.n_relations)) for link in body)
+    for head in np.flatnonzero((support > 0) & (support / (pairs + PRIOR_PAIRS) >= least)).tolist():
         count = float(support[head])
-        links = tuple((int(link % graph.n_relations), bool(link < graph.n_relations)) for link in body)
         yield HornRule(head, links, round(count * scale), count / (pairs + PRIOR_PAIRS))
 
 
