@@ -1,5 +1,6 @@
 """Mined Horn rules, compared with an enumeration of all paths."""
 
+import inspect
 from collections import defaultdict
 from itertools import product
 
@@ -9,6 +10,7 @@ import pytest
 
 import plait
 from plait.evidence.horn_rules import HornRule, TripleGraph, grounding, mine, numbers_of, values_of
+from plait.evidence.rule_evidence import DEFAULT_PARAMS, Rules
 
 ROOM = 10**9
 
@@ -201,3 +203,8 @@ def test_relations_that_are_no_triples_are_refused(company):
         plait.evidence.rules({"facts": company}, "facts", model=MODEL, max_length=4)
     with pytest.raises(plait.errors.ParameterError, match="has no rules"):
         plait.evidence.rules(plait.fit(MODEL, {"facts": company}, rank=2, max_iter=1, warmup=0, seed=0), "facts")
+
+
+def test_evidence_of_a_fit_mines_with_the_defaults_of_rules():
+    defaults = {name: one.default for name, one in inspect.signature(plait.evidence.rules).parameters.items()}
+    assert Rules("facts").params == {name: defaults[name] for name in DEFAULT_PARAMS}

@@ -327,9 +327,7 @@ def _short_rules(graph: TripleGraph) -> list[HornRule]:
     ]
 
 
-def _counted(
-    graph: TripleGraph, body: tuple[int, ...], order: Rows, most: int, least: Array
-) -> Iterator[HornRule]:
+def _counted(graph: TripleGraph, body: tuple[int, ...], order: Rows, most: int, least: Array) -> Iterator[HornRule]:
     """A body as rules of all relations with at least their confidence `least`.
 
     Counted on the first heads of `order` where it has more than `most` paths.

@@ -5,7 +5,7 @@ leads from the head to the tail, and back. A fit learns a weight for each (docs/
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -26,6 +26,7 @@ from plait.model.model import Model
 if TYPE_CHECKING:
     import polars as pl
 
+DEFAULT_PARAMS = {"max_length": MAX_LENGTH, "min_confidence": 0.005, "max_rules": 100, "seed": 0}  # those of `rules`
 ENTRIES_PER_LINK = 100  # that all rules of a relation may have at most, and …
 MIN_ENTRIES = 1_000_000  # … that they may have in any case
 SHOWN_RULES = 20  # rows of the table that is printed
@@ -92,7 +93,7 @@ class Rules(ComputedFactor):
     """
 
     relation: str
-    params: Mapping[str, float]
+    params: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_PARAMS))
     found: tuple[HornRule, ...] = ()
     names: tuple[Hashable, ...] = ()
     learnt: tuple[Array, Array] | None = None

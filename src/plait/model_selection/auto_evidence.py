@@ -18,7 +18,7 @@ from plait.data.held_out import fits_memory, hold_out
 from plait.errors import ParameterError, suggestion
 from plait.evaluation.metrics import average_precision
 from plait.evidence.link_evidence import FEW_OBSERVED, LinkEvidence, compute_neighbours, rows_in
-from plait.evidence.rule_evidence import Rules, rules, rules_of_run
+from plait.evidence.rule_evidence import Rules, rules_of_run
 from plait.fitting.options import AUTO, Options
 from plait.model.model import Equation, Model
 from plait.model_selection.rank_search import HELD_OUT_FRACTION, MIN_HELD_OUT_LINKS
@@ -102,7 +102,7 @@ def _terms(data: Data, name: str, kinds: Sequence[str]) -> list[LinkEvidence | R
         if kind == "paths":
             found.append(LinkEvidence(name, kind, {"length": 2 if axes[0] == axes[-1] else 3}))
         elif kind == "rules":
-            found.append(rules(data, name))
+            found.append(Rules(name))  # each fit mines its own links
         else:
             found.append(compute_neighbours(relation, axes, {}, rows_in(None)))
     return found
