@@ -58,7 +58,8 @@ def evaluate_forecast(
     target : bool, str or sequence of str, default None
         Index whose entities are ranked for each link, or ``True`` for every other index.
     negatives : int, default 10
-        Number of zeros drawn per link, uniformly from the cells of its period whose entities have links.
+        Number of zeros drawn per link, uniformly from the cells of its period whose
+        entities have links.
     last : int, default 1
         Number of periods of the popularity baseline.
     half_life : float, default 10.0
@@ -86,8 +87,8 @@ def evaluate_forecast(
 
     Notes
     -----
-    - ``log_likelihood``: per link, of all cells of a period whose entities have links; drawn zeros stand
-      for all zeros.
+    - ``log_likelihood``: per link, of all cells of a period whose entities have links; drawn
+      zeros stand for all zeros.
     - ``coverage``: share of cells in the 90 % interval, weighted likewise; not Bernoulli.
     - ``average_precision``: of links against drawn zeros, mean over periods by links.
     - ``mrr``: with ``target``, filtered by the other links of the same period.

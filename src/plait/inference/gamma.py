@@ -87,8 +87,8 @@ class GammaChain:
     ----------
     concentration : float or "auto", default "auto"
         How closely a period follows the one before: the relative standard deviation of a
-        step is √(2/(a − 1)), a > 1. ``"auto"`` is 10 until priors adapt, and then chosen from the
-        data (VB).
+        step is √(2/(a − 1)), a > 1. ``"auto"`` is 10 until priors adapt, and then chosen from
+        the data (VB).
     start : Gamma or None, default None
         Prior of the first period; by default that of other factors. Its mean adapts.
 
@@ -101,9 +101,9 @@ class GammaChain:
     -----
     Every free factor with an index of an ordered axis has this prior, one chain for each
     combination of its other indices, unless ``prior`` names a `Gamma` for it. The mean of a
-    period is the value of the one before. ``"auto"`` chooses the concentration whose means predict
-    the expected counts of each period best from those of all periods before it. Where counts are
-    few it is too small, by about half at 0.3 events per period.
+    period is the value of the one before. ``"auto"`` chooses the concentration whose means
+    predict the expected counts of each period best from those of all periods before it. Where
+    counts are few it is too small, by about half at 0.3 events per period.
 
     Examples
     --------

@@ -69,8 +69,8 @@ class CalibrationFeature:
     --------
     >>> trained = plait.fit(model, train, **quick)
     >>> calibrated = trained.calibrate("visits", test, zeros="all", features="counts")
-    >>> calibrated.calibration["visits"].features
-    ()
+    >>> [feature.name for feature in calibrated.calibration["visits"].features]
+    ['links of user', 'links of place']
     """
 
     name: str
