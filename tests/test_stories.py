@@ -20,6 +20,7 @@ NEEDS = {  # a file of shared/data, if it is not a data set of Plait, and packag
     "lastfm": ("lastfm/user_listen_artist_rels.parquet", "altair", "vl_convert"),
     "network": ("", "altair", "vl_convert", "networkx"),
     "umls": ("umls/train.txt", "altair", "vl_convert"),
+    "icews14": ("icews14/train.parquet", "altair", "vl_convert"),
     "uclaf": ("uclaf/aaai10.uclaf.data.mat", "altair", "vl_convert"),
 }
 STORIES = [pytest.param(path, id=path.stem) for path in sorted(FOLDER.glob("*.ipynb"))]
