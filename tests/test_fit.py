@@ -299,6 +299,8 @@ def test_a_fit_that_has_not_converged_says_what_is_left():
     history = [Record(n, 0.0, change, 0.0, {}) for n, change in enumerate(changes, 1)]
     assert _words_left(history, 1e-6) == "; at this rate about 50 more sweeps would raise it by 0.1 %"
     assert _words_left(history[:19], 1e-6) == ""  # too few to tell
+    falling = [record._replace(change=-record.change) for record in history]
+    assert _words_left(falling, 1e-6) == ""
     assert _words_left(history[::-1], 1e-6) == ""  # changes grow: components still leave a saddle
     assert _words_left(history, 0.0) == ""
     assert _words_left(history, 1e-3) == ""  # the next sweep converges

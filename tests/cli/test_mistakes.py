@@ -253,6 +253,10 @@ def test_an_empty_name_is_not_the_current_folder(world, command):
     world.refuse([*command.split(), ""], "the name is empty.\nTry 'plait")
 
 
+def test_a_table_is_no_config(scratch):
+    scratch.refuse("fit visits.csv -o new", "visits.csv, line 1, ", "A table of data is the `source` of a relation")
+
+
 def test_a_config_in_another_folder_names_files_from_here(scratch):
     (scratch.folder / "sub").mkdir()
     scratch.write("sub/model.toml", scratch.read("model.toml"))

@@ -550,6 +550,7 @@ def test_a_tensor_too_large_to_list_is_thinned_instead():
     relation = plait.Relation(table, INDICES)
     check_refused(ParameterError, lambda: plait.train_test_split(relation, fraction=0.5), 'Use `by="thinned_links"`')
     check_refused(ParameterError, lambda: plait.train_test_split(relation, fraction=1.5), "`fraction`")
+    check_refused(ParameterError, lambda: plait.train_test_split(relation), "requires `fraction`")
     split = plait.train_test_split(relation, fraction=0.5, by="thinned_links", seed=0)
     bound = plait.Model(MODEL).bind({"X": split.train}).relations["X"]
     whole = plait.Model(MODEL).bind({"X": table}).relations["X"]

@@ -171,7 +171,13 @@ def test_graphs_get_paths_next_to_neighbours_with_equal_values_both_ways():
 
 @pytest.mark.parametrize(
     ("evidence", "words"),
-    [("neighbors", "neighbours"), ({"like": "paths"}, "likes"), (3, "evidence"), (["paths", "roads"], "paths")],
+    [
+        ("neighbors", "neighbours"),
+        ({"like": "paths"}, "likes"),
+        (3, "evidence"),
+        (["paths", "roads"], "paths"),
+        (["auto", "paths"], "cannot be in a list"),
+    ],
 )
 def test_wrong_evidence_is_refused(evidence, words):
     with pytest.raises(ParameterError, match=words):

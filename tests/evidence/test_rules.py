@@ -11,6 +11,8 @@ import pytest
 import plait
 from plait.evidence.horn_rules import HornRule, TripleGraph, grounding, mine, numbers_of, values_of
 from plait.evidence.rule_evidence import DEFAULT_PARAMS, Rules
+from plait.report.report_data import ReportData
+from plait.report.sections import run_warnings
 
 ROOM = 10**9
 
@@ -194,9 +196,18 @@ def test_held_out_links_are_not_mined(company):
     assert plait.evidence.rules(fit, "facts").table.sort("rule")["support"].sum() == again.table["support"].sum()
 
 
+def test_values_of_rules_are_no_components_in_a_report(fit):
+    subject = ReportData(fit)
+    assert set(subject.largest_shares["index"]) == {"r"}
+    assert not any("of rule" in words for words in (found.text for found in run_warnings(subject)))
+
+
 def test_relations_that_are_no_triples_are_refused(company):
-    with pytest.raises(plait.errors.ParameterError, match="rules require triples"):
+    with pytest.raises(plait.errors.ParameterError, match=r"rules require triples(.|\n)*in `model`"):
         plait.evidence.rules({"facts": company}, "facts")
+    hidden = plait.Relation(company.head(20), missing=company.tail(1))
+    with pytest.raises(plait.errors.DataError, match="Give `model`: without one"):
+        plait.evidence.rules({"facts": hidden}, "facts")
     with pytest.raises(plait.errors.ParameterError, match="rules have directions"):
         plait.evidence.rules({"facts": company}, "facts", model=MODEL.replace("C", "A"))
     with pytest.raises(plait.errors.ParameterError, match="`max_length` must be an integer from 1 to 3, got 4"):

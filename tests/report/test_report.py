@@ -154,6 +154,16 @@ def test_a_run_with_a_test_is_reproduced_with_it(tmp_path, monkeypatch):
     assert lines[-1] == "fit.report(\"report.html\", test=test, relation='visits')"
 
 
+def test_a_config_in_a_folder_is_named_from_here(tmp_path, monkeypatch):
+    config = {"path": str(tmp_path / "split" / "train.toml"), "text": "", "changes": {}}
+    subject = ReportData(fitted(), run="split/run", header={"extra": {"config": config}})
+    monkeypatch.chdir(tmp_path)
+    assert fitting(subject).splitlines()[0] == "plait fit split/train.toml -o split/run"
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")  # folders above are private
+    assert fitting(subject).splitlines()[0] == "plait fit train.toml -o split/run"
+
+
 def test_large_data_have_fewer_explanations(monkeypatch):
     monkeypatch.setattr(TUNING, "many_entities", 10)
     subject = ReportData(fitted())

@@ -119,7 +119,8 @@ def parsed(path: str, text: str) -> Table:
         raise ParameterError(
             f"{what[:1].lower()}{what[1:]}.",
             location=_place_of(path, place),
-            hint="The file must be TOML, see https://toml.io.",
+            hint="The file must be TOML, see https://toml.io."
+            + ("" if path.endswith(".toml") else " A table of data is the `source` of a relation in it."),
         ) from None
     except RecursionError:
         raise ParameterError(

@@ -164,6 +164,8 @@ def _check_amount(word: str, by: Any, fraction: Any, count: Any) -> None:
             f"`count` requires {LAST}, got `count={count!r}`.",
             hint="Use `fraction` instead.",
         )
+    if fraction is None:
+        raise ParameterError(f"`by={by!r}` requires `fraction`.", hint="Example: 0.2 holds out a fifth.")
     number = isinstance(fraction, (int, float, np.floating)) and not isinstance(fraction, bool)
     if not number or not 0 < fraction < 1:
         raise ParameterError.must_be(

@@ -383,7 +383,13 @@ def bound_of(data: Any, relation: str, model: Model | str | None) -> Data:
         )
     given = as_relation(relation, data[relation])
     indices = own_indices(relation, given)
-    return bind(plain_model({relation: indices}, {i: i for i in indices}), {relation: given}, warn=False)
+    try:
+        return bind(plain_model({relation: indices}, {i: i for i in indices}), {relation: given}, warn=False)
+    except DataError as error:
+        if given.missing is None and given.hidden is None:
+            raise
+        hint = "Give `model`: without one, no two indices share their entities."
+        raise DataError(error.message, location=error.location, actual=error.actual, hint=hint) from None
 
 
 def link_contributions(

@@ -46,7 +46,7 @@ class Places(NamedTuple):
             raise ParameterError(
                 f"rules require triples: {name} has the indices {', '.join(indices)}.",
                 location=name,
-                hint="Rules need an index of relations, and two indices of one axis (declare `tail: head`).",
+                hint="Rules need an index of relations, and two of one axis: declare `tail: head` in `model`.",
             )
         head, tail = (place for place in range(3) if place != alone[0])
         return cls(head, alone[0], tail)

@@ -126,8 +126,8 @@ def _check_convergence(state: LoopState, settings: Settings) -> Stop | None:
 
 def _words_left(history: Sequence[Record], tol: float) -> str:
     """How many sweeps are left until convergence, and what they gain, if changes continue to decay as in `history`."""
-    changes = np.abs([record.change for record in history[-2 * RATE_SWEEPS :]])
-    if len(changes) < 2 * RATE_SWEEPS or not changes.all() or tol <= 0:
+    changes = np.array([record.change for record in history[-2 * RATE_SWEEPS :]])
+    if len(changes) < 2 * RATE_SWEEPS or (changes <= 0).any() or tol <= 0:  # not where rounding lowers the objective
         return ""
     before, now = (np.log(half).mean() for half in np.split(changes, 2))
     decay = (before - now) / RATE_SWEEPS  # of log change in a sweep

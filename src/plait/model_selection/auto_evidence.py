@@ -63,6 +63,11 @@ def _asked(data: Data, evidence: Any) -> dict[str, tuple[str, ...]]:
             )
         found[name] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
         for kind in found[name]:
+            if kind == AUTO:
+                raise ParameterError(
+                    '`evidence`: "auto" chooses for all relations, so it cannot be in a list or a mapping.',
+                    hint=f'Use `evidence="auto"`, or name the kinds: {", ".join(KINDS)}.',
+                )
             if kind not in KINDS:
                 raise ParameterError.must_be(
                     "evidence", '"auto", "neighbours", "paths" or "rules"', kind, hint=suggestion(kind, KINDS).strip()

@@ -55,11 +55,16 @@ class ReportData:
     @cached_property
     def shares(self) -> list[float]:
         """Largest share of each component in a relation, largest first."""
+        return sorted(self.largest_shares["share"].to_list(), reverse=True)
+
+    @cached_property
+    def largest_shares(self) -> "pl.DataFrame":
+        """Each component with its largest share in a relation; a value of a rule or feature is no component."""
         import polars as pl
 
-        whole = self.coupling.filter(pl.col("index").is_not_null())
-        most = whole.group_by("index", "component", maintain_order=True).agg(pl.col("share").max())
-        return sorted(most["share"].to_list(), reverse=True)
+        given = {sparse.index for sparse in self.fit.exposures.summed.values()}
+        whole = self.coupling.filter(pl.col("index").is_not_null() & ~pl.col("index").is_in(given))
+        return whole.group_by("index", "component", maintain_order=True).agg(pl.col("share").max())
 
     def predicted(self, relation: str) -> "tuple[pl.DataFrame, PlaitWarning | None]":
         """The best links of a relation, and why there are none; cached."""

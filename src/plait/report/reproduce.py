@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from plait.fitting import validation
@@ -57,8 +58,11 @@ def fitting(subject: ReportData) -> str:
 
 
 def _config_name(subject: ReportData) -> str:
-    """The config in a command."""
-    return shlex.quote(os.path.basename(subject.config["path"] if subject.config else "model.toml"))
+    """The config in a command: its path from the working directory, without folders above it."""
+    path = subject.config["path"] if subject.config else "model.toml"
+    here = Path.cwd()
+    inside = Path(path).is_relative_to(here)
+    return shlex.quote(Path(path).relative_to(here).as_posix() if inside else os.path.basename(path))
 
 
 def _changes(subject: ReportData) -> str:

@@ -98,13 +98,9 @@ def _disjoint_entities(fit: Fitted) -> Iterator[PlaitWarning]:
 
 def _leftover(subject: ReportData) -> Iterator[str]:
     """Components with hardly any counts in any relation, where the user chose the rank."""
-    import polars as pl
-
     if "rank_by" in subject.fit.settings:
         return
-    whole = subject.coupling.filter(pl.col("index").is_not_null())
-    most = whole.group_by("index", "component", maintain_order=True).agg(pl.col("share").max())
-    for (index,), own in most.group_by("index", maintain_order=True):
+    for (index,), own in subject.largest_shares.group_by("index", maintain_order=True):
         count = int((own["share"] < MIN_RELATION_SHARE).sum())
         if count:
             yield (
