@@ -274,6 +274,23 @@ def test_components_of_a_repeated_factor_have_one_page(tmp_path):
         first, second = (own.get(f"/component/{index}/1.json").json() for index in "pq")
         assert first == second
         assert first["relations"][0]["share"] == fit.coupling()["share"][1]
+        cell = html.unescape(own.get("/relation/x/cell?h=0&k=1&t=2").text)
+        best = fit.explain("x", {"h": 0, "k": 1, "t": 2}).shares[0].setting
+        assert len(best) == 2
+        assert " × ".join(own.site.component_label(*one) for one in best.items()) in cell
+
+
+def test_a_cell_names_its_rules(tmp_path):
+    facts = [(f"b{n}", "manages", f"p{n}") for n in range(6)]
+    facts += [(who, "works", f"firm{n % 2}") for n in range(6) for who in (f"b{n}", f"p{n}")][:-1]
+    table = pl.DataFrame(facts, ["h", "k", "t"], orient="row")
+    model = "x[h, k, t] = A[h, r] B[k, r] C[t, r]; t: h"
+    fit = plait.fit(model, {"x": table}, evidence="rules", rank={"r": 1}, max_iter=40, seed=0)
+    fit.save(tmp_path / "run")
+    with serving(tmp_path / "run") as own:
+        page = html.unescape(own.get("/relation/x/cell?h=p5&k=works&t=firm1").text)
+        assert "works(p5, firm1) ← manages(b5, p5), works(b5, firm1)" in page
+        assert "comes from the prior" not in page  # of factors of a term that says little
 
 
 def test_a_page_says_that_nothing_can_be_proposed(tmp_path, recwarn):

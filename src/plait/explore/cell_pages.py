@@ -79,7 +79,8 @@ def _sentence(site: Site, relation: str, e: Explanation) -> str:
         else f"{figures['lower']:g} to {figures['upper']:g}"
     )
     what = "that probability" if sure else f"the value, {figures['mean']:.3g} on average,"
-    data = min((row.data for row in e.rows), default=1.0)
+    main = site.fit.model.equation(relation).terms[e.shares[0].term].factors if e.shares else ()
+    data = min((row.data for row in e.rows if row.factor in main), default=1.0)  # of the term that says most
     weak = " Most of it comes from the prior: there are few data about it." if data < MIN_DATA_SHARE else ""
     return f"A link has probability {percent(figures['probability'])}; with 90 % probability {what} is {ends}.{weak}"
 
@@ -107,11 +108,16 @@ def _components(site: Site, e: Explanation) -> Table:
 
 
 def _component(site: Site, share: Any) -> Any:
-    """A component as a link to its page, where it is one value of one latent index."""
-    if len(share.setting) != 1:
+    """A component as a link to its page, where it is one value of one latent index; a rule with the links it found."""
+    if "member" in share.setting or not share.setting:
         return str(share)
+    if len(share.setting) > 1:
+        names = " × ".join(site.component_label(*own) for own in share.setting.items())
+        return f"{names} of {share.name}" if share.name else names
     ((index, number),) = share.setting.items()
-    return Ref(site.component_label(index, number), site.component_address(index, number))
+    is_given = any(sparse.index == index for sparse in site.fit.exposures.summed.values())
+    text = share.label if is_given and share.label else site.component_label(index, number)
+    return Ref(text, site.component_address(index, number))
 
 
 def _reasons(site: Site, e: Explanation, at: Rows) -> list[Block]:
