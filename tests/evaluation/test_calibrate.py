@@ -238,6 +238,8 @@ def test_what_cannot_calibrate_is_refused(held_out):
     fit, test = held_out["bernoulli"]
     with pytest.raises(DataError, match="no links"):
         fit.calibrate("X", test.filter(pl.col("value") == 0))
+    with pytest.raises(DataError, match="the table is empty"):
+        fit.calibrate("X", test.head(0))
     indices = fit.model.equation("X").indices
     cells = fit.known["X"].cells[:3]
     known = pl.DataFrame({index: [fit.entities[index][int(n)] for n in cells[:, k]] for k, index in enumerate(indices)})

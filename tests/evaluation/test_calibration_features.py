@@ -206,7 +206,7 @@ def test_new_entities_have_the_features_of_their_links(fit):
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ("count", "`features` must be 'counts', or a dict of tables"),
+        ("count", r"`features` must be 'counts', or a dict of tables, got 'count'\.\nDid you mean 'counts'"),
         ({"": PATHS}, "must be a dict with names as keys"),
         ({"paths": PATHS.drop("u", "h")}, "a column for one or more of u, a, h, and one of values; got 'paths'"),
         ({"paths": PATHS.with_columns(x=1)}, "one of values; got"),

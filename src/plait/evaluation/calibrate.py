@@ -24,7 +24,7 @@ from plait.analysis.predict.prediction import raw_neg_log_p_zero
 from plait.data.encoding.columns import number_array
 from plait.data.observation.symmetry import orders
 from plait.data.sparse.keys import columns_of, pack
-from plait.errors import DataError, ParameterError, TableLocation, one_of, quoted
+from plait.errors import DataError, ParameterError, TableLocation, one_of, quoted, suggestion
 from plait.evaluation.negative_sampling import KnownLinks, count_non_links, uniform
 from plait.evaluation.test_set import read_test
 from plait.storage.calibration import NO_CALIBRATION, Calibration, CalibrationFeature
@@ -72,9 +72,8 @@ def _features(fit: "Fit", relation: str, features: Any) -> list[CalibrationFeatu
     if features is None:
         return []
     if features != COUNTS and not isinstance(features, Mapping):
-        raise ParameterError.must_be(
-            "features", f"{COUNTS!r}, or a dict of tables", features, hint='Give `features={"name": table}`.'
-        )
+        hint = suggestion(features, [COUNTS]).strip() or 'Give `features={"name": table}`.'
+        raise ParameterError.must_be("features", f"{COUNTS!r}, or a dict of tables", features, hint=hint)
     tables = [] if features == COUNTS else [_table(fit, relation, name, own) for name, own in features.items()]
     return [*_counts(fit, relation), *tables]
 
@@ -152,9 +151,8 @@ def _weighted(
     """Cells (n, order), which of them are links, and how many cells each stands for, (n,)."""
     links, others = cells[link], cells[~link]
     if not len(links):
-        raise DataError(
-            f"there are {len(others):,} zeros, but no links.", location=HELD_OUT, hint="Hold out more cells."
-        )
+        what = f"there are {len(others):,} zeros, but no links." if len(others) else "the table is empty."
+        raise DataError(what, location=HELD_OUT, hint="Hold out more cells.")
     seen = int(np.count_nonzero(fit.known[relation].contain(links)))
     if seen:
         raise DataError(

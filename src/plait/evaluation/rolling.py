@@ -17,7 +17,7 @@ from plait.data.encoding.names import Labels
 from plait.data.encoding.periods import later_periods
 from plait.data.sources.tables import as_kind, kind_of
 from plait.data.sparse.keys import columns_of, find, pack_pair
-from plait.errors import DataError, ParameterError, TableLocation
+from plait.errors import DataError, ParameterError, TableLocation, quoted
 from plait.evaluation.metrics import average_precision, ranks
 from plait.evaluation.negative_sampling import KnownLinks
 from plait.evaluation.protocol import ranked_axes
@@ -151,7 +151,7 @@ def _read(fit: "Fit", relation: str, time: str, test: Any) -> "tuple[pl.DataFram
     seen = old.encode(rows[time], where=TEST.at(time), unknown="mark")
     if (seen >= 0).any():
         raise DataError(
-            f"{old[int(seen[seen >= 0][0])]!r} is a period of the fit.",
+            f"{quoted(old[int(seen[seen >= 0][0])])} is a period of the fit.",
             location=TEST.at(time, row=int(np.argmax(seen >= 0))),
             hint="Fit the rows of earlier periods only; a fit of `train_test_split` knows all periods.",
         )
