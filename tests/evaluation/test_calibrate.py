@@ -288,3 +288,7 @@ def test_new_data_keep_the_calibration(held_out):
         cells = rows.drop("value")
         p = raw.predict("X", cells)["probability"].to_numpy()
         np.testing.assert_allclose(found.predict("X", cells)["probability"], 1 - np.exp(-CURVE.apply(-np.log1p(-p))))
+
+
+def test_one_held_out_link_is_one_link():
+    assert str(Calibration(0.0, 1.0, 1, 1_000, 0.0, 0.0)).endswith("by 1 held-out link and 1,000 zeros")

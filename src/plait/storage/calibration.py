@@ -16,6 +16,7 @@ from plait._typing import AnyArray, Array, Rows
 from plait.data.binding.known import Known
 from plait.data.observation.symmetry import orders
 from plait.data.sparse.keys import columns_of, find, pack, pack_pair
+from plait.rendering.formatting import plural
 
 CHUNK_LINKS = 1 << 22  # counted at a time
 
@@ -223,7 +224,7 @@ class Calibration(Curve):
         return cls(links=found["links"], zeros=found["zeros"], features=features, **numbers)
 
     def __str__(self) -> str:
-        of = f"by {self.links:,} held-out links and {self.zeros:,} zeros"
+        of = f"by {plural(self.links, 'held-out link')} and {plural(self.zeros, 'zero')}"
         if self.is_identity:
             return f"probabilities need no calibration, {of}"
         factors = "".join(f" ({own.name} + {own.offset:.3g})^{own.coefficient:.2g}" for own in self.features)
