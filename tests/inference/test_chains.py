@@ -71,7 +71,10 @@ def test_chains_solve_their_concave_problem(square):
         return -(C[0] @ x - b[0] @ np.exp(x) - q[0] @ np.exp(2 * x) / 2 - s * pairs)
 
     E = np.exp(rng.normal(0.0, 5.0, (1, 6)))
-    solve_chains(0, 1, s, C, b, q, E)
+    for _ in range(3):  # sweeps
+        before = negative(np.log(E[0]))
+        solve_chains(0, 1, s, C, b, q, E)
+        assert negative(np.log(E[0])) <= before + 1e-12
     best = minimize(negative, np.zeros(6), method="BFGS", options={"gtol": 1e-10})
     np.testing.assert_allclose(np.log(E[0]), best.x, atol=1e-6)
 

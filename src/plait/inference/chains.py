@@ -31,7 +31,7 @@ MIN_COUNTS_BEFORE = 0.5  # expected counts of a chain before it is scored
 MAX_SCORED_ENTRIES = 200_000  # of chains by which a is chosen: a second
 MAX_NEWTON_STEPS = 50
 MAX_NEWTON_CHANGE = 3.0  # of log E in a step
-NEWTON_TOLERANCE = 1e-11  # change of log E
+MAX_LAST_CHANGE = 0.03  # of log E, in the last step of a sweep: so small a step needs no search
 MIN_START = 1e-8  # smallest mean at which a chain starts, relative to the mean of the factor
 
 
@@ -89,7 +89,7 @@ def chain_objective(factor: FactorState, prior: Prior, method: Literal["vb", "ma
     first, rate = np.take(E, [0], axis=axis), _first_rate(prior)
     value += float((xlogy(prior.concentration, rate) - gammaln(prior.concentration) - rate * first).sum())
     sums = _pair_sums(E, axis)
-    return value + constant * sums.size - s * float(np.log(sums).sum())
+    return value + float(constant) * sums.size - s * float(np.log(sums).sum())
 
 
 def adapt_chain(factor: FactorState, prior: Prior, groups: Sequence[str], exposed: NDArray[np.bool_]) -> Prior:
@@ -278,7 +278,10 @@ def _filter(a: float, counts: Array, exposure: Array, C: Array, mean: Array) -> 
 
 @exact_kernel
 def solve_chains(lo: int, hi: int, s: float, C: Array, exposure: Array, square: Array, E: Array) -> None:
-    """Maximise Σ C x − b e^x − q e^2x / 2 − s Σ log(e^x_{t−1} + e^x_t) over x = log E, chain by chain, in place."""
+    """Raise Σ C x − b e^x − q e^2x / 2 − s Σ log(e^x_{t−1} + e^x_t) over x = log E, chain by chain, in place.
+
+    Newton steps until one is small: maxima are reached in a few sweeps.
+    """
     periods = E.shape[1]
     x, step, trial = np.empty(periods), np.empty(periods), np.empty(periods)
     diagonal, below, gradient = np.empty(periods), np.empty(periods), np.empty(periods)
@@ -288,8 +291,7 @@ def solve_chains(lo: int, hi: int, s: float, C: Array, exposure: Array, square: 
             floor = max(floor, E[chain, t])
         floor = floor * 1e-12 if floor > 0.0 else 1.0
         for t in range(periods):
-            x[t] = math.log(max(E[chain, t], floor))
-        value = chain_value(chain, s, C, exposure, square, x)
+            x[t] = math.log(E[chain, t] if E[chain, t] > 0.0 else floor)
         for _ in range(MAX_NEWTON_STEPS):
             for t in range(periods):
                 e = math.exp(x[t])
@@ -313,30 +315,30 @@ def solve_chains(lo: int, hi: int, s: float, C: Array, exposure: Array, square: 
                 ahead = below[t + 1] * step[t + 1] if back > 0 else 0.0
                 step[t] = (gradient[t] - ahead) / diagonal[t]
                 largest = max(largest, abs(step[t]))
-            size = min(1.0, MAX_NEWTON_CHANGE / largest) if largest > 0.0 else 0.0
+            if largest <= MAX_LAST_CHANGE:
+                for t in range(periods):
+                    x[t] += step[t]
+                break
+            value, size = chain_value(chain, s, C, exposure, square, x), min(1.0, MAX_NEWTON_CHANGE / largest)
             better = False
             for _ in range(30):
                 for t in range(periods):
                     trial[t] = x[t] + size * step[t]
-                new = chain_value(chain, s, C, exposure, square, trial)
-                if new >= value:
+                if chain_value(chain, s, C, exposure, square, trial) >= value:
                     better = True
                     break
                 size *= 0.5
             if not better:  # the rounding of the value is reached
                 break
-            value = new
             for t in range(periods):
                 x[t] = trial[t]
-            if largest * size < NEWTON_TOLERANCE:
-                break
         for t in range(periods):
             E[chain, t] = math.exp(x[t])
 
 
 @exact_kernel
 def chain_value(chain: int, s: float, C: Array, exposure: Array, square: Array, x: Array) -> float:
-    """The function that `solve_chains` maximises."""
+    """The function that `solve_chains` raises."""
     value = 0.0
     for t in range(x.shape[0]):
         e = math.exp(x[t])
