@@ -110,6 +110,7 @@ def test_what_is_left_and_what_is_tested_are_the_data_and_no_more(world, by, lea
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::plait.errors.DisjointEntitiesWarning")  # of training data that were drawn
 @given(worlds(), st.sampled_from(["cells", "index", "pair"]), st.integers(0, 100))
 def test_hidden_values_reach_nothing_that_is_fitted(world, by, other):
     """Hidden cells that are listed get other values, zeros and links alike, and the same bits are fitted.
