@@ -231,7 +231,7 @@ WRONG = {
     "count of all": (
         {"by": LAST, "time": "when", "count": 50}, ParameterError, ("more than 50", "Use a smaller `count`")
     ),
-    "no fraction": ({"by": "time", "time": "when"}, ParameterError, ("`fraction`", "got None")),
+    "no fraction": ({"by": "time", "time": "when"}, ParameterError, ("requires `fraction`", "0.2 holds out a fifth")),
     "no index": ({"by": ("leave_last_out", "usr"), "time": "when"}, ParameterError, ("'usr'", "Did you mean 'user'?")),
     "row without a time": (
         {"data": log().with_columns(when=pl.when(pl.col("when") != 7).then("when")), **LATE}, DataError,
