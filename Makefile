@@ -25,7 +25,7 @@ help:  ## what can be made
 
 setup: $(STAMP)  ## .venv with Plait and its development tools
 
-demo: $(STAMP)  ## fit a small model of real data and explain a prediction (about 20 seconds)
+demo: $(STAMP)  ## fit a small model of real data and explain a prediction (about 10 seconds)
 	@$(BIN)/plait demo $(ARGS)
 	@echo 'The command is $(CURDIR)/$(BIN)/plait; in the shell that `make shell` opens it is plait.' >&2
 
