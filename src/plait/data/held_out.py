@@ -50,7 +50,7 @@ def hold_out(
     Links on disk are read into memory; `fits_memory` says whether they fit. Where two indices share an axis, the mirror
     images of a cell are held out with it: a friendship listed both ways would leak. `as_zeros`: held-out links become
     zeros, as links that a user does not know yet, and no cell becomes missing: weights, and the kernels of a fit, stay
-    as they are. `max_links`: at most about so many are held out.
+    as they are. `max_links`: about the largest number of links held out.
     """
     bound = in_memory(data.relations[relation], data.entities)
     groups = _shared_axes([data.entities[index].axis for index in bound.indices])
