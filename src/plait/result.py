@@ -10,7 +10,7 @@ from plait._typing import Array
 from plait.data.bound import Data
 from plait.data.sources.tables import POLARS, as_kind, kind_of
 from plait.errors import OF_PREDICT, OF_TOP, ParameterError, refusing_unknown, suggestion, warn_of
-from plait.rendering.formatting import likelihood_words, objective_word
+from plait.rendering.formatting import evidence_words, likelihood_words, objective_word
 from plait.storage.fitted import Fitted, Member
 
 if TYPE_CHECKING:
@@ -1055,8 +1055,9 @@ class Fit(Fitted):
     def __str__(self) -> str:
         words = likelihood_words(self.likelihood, self.settings.get("likelihood_by", {}))
         chosen = [f"Likelihood: {words}."] if words else []
+        evidence = [f"Evidence: {words}."] if (words := evidence_words(self.settings)) else []
         calibrated = [f"{name}: {own}." for name, own in self.calibration.items()]
-        return "\n".join([self._sentences(), *chosen, *calibrated])
+        return "\n".join([self._sentences(), *chosen, *evidence, *calibrated])
 
     def _sentences(self) -> str:
         if len(self.members) > 1:

@@ -133,6 +133,7 @@ def test_evidence_as_an_option_adds_a_term_that_predicts_is_saved_and_explained(
     fit.save(tmp_path / "run")
     loaded = plait.load(tmp_path / "run")
     assert loaded.settings["evidence_terms"]["neighbours"]["relation"] == "likes"
+    assert "\nEvidence: neighbours of likes." in str(loaded)
     cell = top.row(0, named=True)
     for one in (fit, loaded):
         assert one.predict("likes", top.head(1).select("user", "film"))["mean"][0] == cell["mean"]

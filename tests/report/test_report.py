@@ -16,10 +16,9 @@ from plait.analysis.components.core_pairs import core_pairs
 from plait.fitting.options import Options
 from plait.rendering import text
 from plait.rendering.document import Cards, Section, Share, Table, Warn
-from plait.report import sections
+from plait.report import reproduce, sections
 from plait.report.report_data import ReportData
 from plait.report.report_file import describe_whole
-from plait.report.reproduce import fitting
 from plait.report.sections import run_warnings
 from plait.tuning import TUNING
 from tests.support.report_run import MODEL, fitted, report, split, tables
@@ -150,7 +149,7 @@ def test_without_a_test_its_lines_make_one(document, tmp_path, monkeypatch):
 def test_a_run_with_a_test_is_reproduced_with_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     metrics = plait.evaluate(fitted(), "visits", split().test)
-    lines = fitting(ReportData(fitted(), metrics=metrics)).splitlines()
+    lines = reproduce.fitting(ReportData(fitted(), metrics=metrics)).splitlines()
     assert lines[-1] == "fit.report(\"report.html\", test=test, relation='visits')"
 
 
@@ -158,10 +157,11 @@ def test_a_config_in_a_folder_is_named_from_here(tmp_path, monkeypatch):
     config = {"path": str(tmp_path / "split" / "train.toml"), "text": "", "changes": {}}
     subject = ReportData(fitted(), run="split/run", header={"extra": {"config": config}})
     monkeypatch.chdir(tmp_path)
-    assert fitting(subject).splitlines()[0] == "plait fit split/train.toml -o split/run"
+    assert reproduce.fitting(subject).splitlines()[0] == "plait fit split/train.toml -o split/run"
+    assert "train-test-split split/train.toml -o split-2 " in reproduce.testing(subject)  # keeps split/train.toml
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")  # folders above are private
-    assert fitting(subject).splitlines()[0] == "plait fit train.toml -o split/run"
+    assert reproduce.fitting(subject).splitlines()[0] == "plait fit train.toml -o split/run"
 
 
 def test_large_data_have_fewer_explanations(monkeypatch):
@@ -314,7 +314,7 @@ def test_a_test_of_known_links_is_warned_of(tmp_path):
 def test_the_lines_that_make_a_run_again_do(tmp_path, monkeypatch, settings):
     monkeypatch.chdir(tmp_path)
     fit = plait.fit(MODEL, tables(), progress=False, **settings)
-    lines = fitting(ReportData(fit))
+    lines = reproduce.fitting(ReportData(fit))
     assert lines.endswith('fit.report("report.html")')
     made = {"data": tables()}
     exec(lines.removesuffix('fit.report("report.html")'), made)

@@ -79,6 +79,12 @@ def likelihood_words(likelihoods: Mapping[str, Any], reasons: Mapping[str, str])
     return ", ".join(f"{name} {likelihoods[name]} ({reason})" for name, reason in reasons.items())
 
 
+def evidence_words(settings: Mapping[str, Any]) -> str:
+    """Evidence terms of a fit, or that `evidence` chose none; nothing where none was asked for."""
+    terms = [f"{term['kind']} of {term['relation']}" for term in settings.get("evidence_terms", {}).values()]
+    return ", ".join(terms) or ("none: no term ranked held-out links higher" if settings.get("evidence") else "")
+
+
 def plural(count: int, noun: str) -> str:
     """A count with its noun: ``1 table``, ``2 tables``, ``3 activities``."""
     if count == 1 or noun.endswith("s"):

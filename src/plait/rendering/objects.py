@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plait.rendering.document import Block, Code, Document, Facts, Picture, Table
-from plait.rendering.formatting import likelihood_words, objective_word, write, write_shape, write_sizes
+from plait.rendering.formatting import evidence_words, likelihood_words, objective_word, write, write_shape, write_sizes
 from plait.rendering.model_chart import fits, picture
 
 
@@ -22,6 +22,7 @@ def describe_fit(fit: Any, pictures: Sequence[Picture] = ()) -> Document:
         objective_word(fit.method): fit.objective,
         "sweeps": f"{max(fit.history[-1].sweep, 0):,} in {seconds:,.2f} s",
         **({"likelihood": words} if (words := likelihood_words(fit.likelihood, reasons)) else {}),
+        **({"evidence": words} if (words := evidence_words(fit.settings)) else {}),
         "stopped": str(fit.stop),
         **{f"calibration of {name}": str(own) for name, own in fit.calibration.items()},
         "seed": str(fit.seed),

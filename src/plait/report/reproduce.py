@@ -30,10 +30,12 @@ def testing(subject: ReportData) -> str:
             f"fit = plait.fit(model, split.train, {_arguments(subject)})\n"
             f'fit.report("report.html", test=split.test, relation={relation!r})'
         )
+    config = _config_name(subject)
+    folder = "split-2" if Path(config).parent.name == "split" else "split"  # a config made by a split stays whole
     return (
-        f"plait train-test-split {_config_name(subject)} -o split --relation {relation} --fraction 0.1 --seed 0\n"
-        f"plait fit split/train.toml -o split/run{_changes(subject)}\n"
-        f"plait report split/run --test split/test.csv --relation {relation}"
+        f"plait train-test-split {config} -o {folder} --relation {relation} --fraction 0.1 --seed 0\n"
+        f"plait fit {folder}/train.toml -o {folder}/run{_changes(subject)}\n"
+        f"plait report {folder}/run --test {folder}/test.csv --relation {relation}"
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from plait.inference.gamma import GammaChain
 from plait.rendering.document import Code, Document, Facts, Table
-from plait.rendering.formatting import likelihood_words, significant, write_bytes, write_shape
+from plait.rendering.formatting import evidence_words, likelihood_words, significant, write_bytes, write_shape
 from plait.result import Fit
 
 
@@ -54,9 +54,8 @@ def found_words(settings: Mapping[str, Any], likelihoods: Mapping[str, Any]) -> 
     if "weights" in settings:
         found = ", ".join(f"{name} {weight:g}" for name, weight in settings["weights"].items())
         lines["weights"] = f"{found} (by {settings['weights_by']['way']})"
-    if "evidence_terms" in settings or settings.get("evidence"):
-        terms = [f"{term['kind']} of {term['relation']}" for term in settings.get("evidence_terms", {}).values()]
-        lines["evidence"] = ", ".join(terms) or "none: no term ranked held-out links higher"
+    if words := evidence_words(settings):
+        lines["evidence"] = words
     return lines
 
 
