@@ -185,6 +185,12 @@ def test_wrong_evidence_is_refused(evidence, words):
         plait.fit(MODEL, {"likes": groups_of_friends()}, evidence=evidence, **QUICK)
 
 
+def test_rules_of_a_symmetric_equation_are_refused():
+    facts = pl.DataFrame([("a", "knows", "b"), ("b", "likes", "c")], ["h", "k", "t"], orient="row")
+    with pytest.raises(ParameterError, match=r'`evidence="rules"`: the equation of facts is symmetric'):
+        plait.fit("facts[h, k, t] = A[h, r] B[k, r] A[t, r]\nt: h", {"facts": facts}, evidence="rules", **QUICK)
+
+
 def test_evidence_is_refused_where_few_cells_are_observed_and_warned_of_where_half_are_not():
     likes = groups_of_friends()
     stars = likes.sample(30, seed=0).with_row_index().with_columns(value=1 + pl.col("index") % 2).drop("index")

@@ -291,6 +291,9 @@ def test_a_cell_names_its_rules(tmp_path):
         page = html.unescape(own.get("/relation/x/cell?h=p5&k=works&t=firm1").text)
         assert "works(p5, firm1) ← manages(b5, p5), works(b5, firm1)" in page
         assert "comes from the prior" not in page  # of factors of a term that says little
+        components = html.unescape(own.get("/components").text)
+        assert 'href="/component/0"' in components
+        assert "component/rule" not in components + page
 
 
 def test_a_page_says_that_nothing_can_be_proposed(tmp_path, recwarn):

@@ -174,11 +174,9 @@ class Pages:
             "/components": (overview_pages.components, {}),
             "/surprises": (link_pages.surprises, {}),
         }
-        for index, size in self.site.fit.rank.items():
-            for number in range(min(size, PREPARED_COMPONENTS)):
-                path = (
-                    {"index": index, "number": str(number)} if len(self.site.fit.rank) > 1 else {"number": str(number)}
-                )
+        for index in (indices := self.site.component_indices):
+            for number in range(min(self.site.fit.rank[index], PREPARED_COMPONENTS)):
+                path = {"number": str(number)} | ({"index": index} if len(indices) > 1 else {})
                 shared[self.site.component_address(index, number)] = (overview_pages.component, path)
         for address, (page, path) in shared.items():
             with contextlib.suppress(Exception):  # reported when the page is requested

@@ -115,9 +115,9 @@ def _component(site: Site, share: Any) -> Any:
         names = " × ".join(site.component_label(*own) for own in share.setting.items())
         return f"{names} of {share.name}" if share.name else names
     ((index, number),) = share.setting.items()
-    is_given = any(sparse.index == index for sparse in site.fit.exposures.summed.values())
-    text = share.label if is_given and share.label else site.component_label(index, number)
-    return Ref(text, site.component_address(index, number))
+    if index not in site.component_indices:
+        return share.label or str(share)
+    return Ref(site.component_label(index, number), site.component_address(index, number))
 
 
 def _reasons(site: Site, e: Explanation, at: Rows) -> list[Block]:

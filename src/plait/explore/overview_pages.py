@@ -52,7 +52,7 @@ def home(site: Site, asked: PageRequest) -> PageView:
     subject = site.subject
     settings = [block for block in summary(subject) if isinstance(block, Details)]
     order = _by_share(site)
-    table = members_of(site.fit, top=3, by="relevance") if site.fit.rank else None
+    table = members_of(site.fit, top=3, by="relevance") if site.component_indices else None
     named = [] if table is None else [_component_card(site, table, *one) for one in order[:HOME_COMPONENTS]]
     all_components = Facts([("more", Ref(f"all {len(order):,} components", "/components"))])
     blocks: list[Block] = [
@@ -185,7 +185,7 @@ def components(site: Site, asked: PageRequest) -> PageView:
     """All components, largest first, with their leading entities."""
     asked.fields(())
     table = members_of(site.fit, top=LISTED_ENTITIES, by="relevance")
-    if not site.fit.rank:
+    if not site.component_indices:
         return PageView(
             Document(
                 "Components", [Note("The model has no latent index, so there are no components.", quiet=False)], []
@@ -217,7 +217,7 @@ def component(site: Site, asked: PageRequest) -> PageView:
 
 
 def _latent(site: Site, given: str | None) -> str:
-    known = list(site.fit.rank)
+    known = site.component_indices
     if given is None and len(known) == 1:
         return known[0]
     if given is None or given not in known:
@@ -230,12 +230,14 @@ def _latent(site: Site, given: str | None) -> str:
 
 
 def _title(site: Site, index: str, number: int) -> str:
-    return title(names_of(site.fit), index, number, several=len(site.fit.rank) > 1)
+    return title(names_of(site.fit), index, number, several=len(site.component_indices) > 1)
 
 
 def _by_share(site: Site) -> list[tuple[str, int]]:
     """All components, by their largest share of a relation."""
-    table = shares_of(site.fit).filter(pl.col("component").is_not_null())
+    table = shares_of(site.fit).filter(
+        pl.col("component").is_not_null() & pl.col("index").is_in(site.component_indices)
+    )
     best = table.group_by("index", "component").agg(pl.col("share").max())
     found = best.sort(["share", "index", "component"], descending=[True, False, False])
     return [(str(index), int(number)) for index, number in found.select("index", "component").rows()]

@@ -63,14 +63,20 @@ class Site:
         text = self.names.query(index, row)
         return f"/relation/{quote(relation, safe='')}?{urlencode([text])}"
 
+    @property
+    def component_indices(self) -> list[str]:
+        """Latent indices of factors with entities; the index of rules has none."""
+        held = [factor.indices for factor in self.fit.factors.values() if set(factor.indices) - set(self.fit.rank)]
+        return [index for index in self.fit.rank if any(index in indices for indices in held)]
+
     def component_address(self, index: str, number: int) -> str:
         """Page of a component; a single latent index is left out."""
-        own = "" if len(self.fit.rank) == 1 else f"{quote(index, safe='')}/"
+        own = "" if len(self.component_indices) == 1 else f"{quote(index, safe='')}/"
         return f"/component/{own}{number}"
 
     def component_label(self, index: str, number: int) -> str:
         """Number and name of a component in a table: ``3: cafe 4, library 2 · ann``."""
-        number_text = str(number) if len(self.fit.rank) == 1 else f"{index} {number}"
+        number_text = str(number) if len(self.component_indices) == 1 else f"{index} {number}"
         name = names_of(self.fit).get(first_index(self.fit.model, index), {}).get(number)
         return number_text if name is None else f"{number_text}: {name}"
 

@@ -78,6 +78,11 @@ def _asked(data: Data, evidence: Any) -> dict[str, tuple[str, ...]]:
                     f"{len(data.relations[name].indices)}.",
                     hint='Use `evidence="neighbours"`.',
                 )
+            if kind == "rules" and data.relations[name].groups:
+                raise ParameterError(
+                    f'`evidence="rules"`: the equation of {name} is symmetric, and rules have a direction.',
+                    hint="Use two factors for the two sides, U[i, r] V[j, r].",
+                )
     return found
 
 
