@@ -1,5 +1,6 @@
-"""Machine: memory, processors, paths and the range of numbers; atomic files, and locks of folders."""
+"""Machine: memory, processors, garbage collection, paths and the range of numbers; atomic files, locks of folders."""
 
+import gc
 import math
 import os
 import secrets
@@ -27,6 +28,18 @@ def memory() -> float:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         return math.inf
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Pause Python's garbage collection, which walks through all modules again and again during imports."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def processors() -> int:

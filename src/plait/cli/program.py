@@ -37,6 +37,7 @@ from plait.errors import (
     PlaitWarning,
     suggestion,
 )
+from plait.machine import no_collections
 from plait.version import __version__
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ COMMANDS = {
     "fit": ("fit_commands", "Fit the model of a config file and save the run."),
     "grid-search": ("evaluation_commands", "Compare settings and fit the best one."),
     "resume": ("fit_commands", "Continue a run that was interrupted or has not converged."),
-    "info": ("run_commands", "Show model, sizes, objective and stop reason of a run."),
+    "info": ("info_command", "Show model, sizes, objective and stop reason of a run."),
     "predict": ("link_commands", "Score the cells of a table."),
     "top": ("link_commands", "List the most probable links that are not in the data."),
     "forecast": ("link_commands", "Predict the periods after the last one of an ordered axis."),
@@ -101,7 +102,8 @@ class Program(TyperGroup):
         """A command with its module imported; `plait --help` imports none."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"plait.cli.{COMMANDS[cmd_name][0]}")
+        with no_collections():
+            module = import_module(f"plait.cli.{COMMANDS[cmd_name][0]}")
         alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
         alone.command(cmd_name, cls=Command)(getattr(module, cmd_name.replace("-", "_")))
         return typer.main.get_command(alone)

@@ -1,4 +1,4 @@
-"""Commands on runs: info, set-titles, fold-in, update, report, explore."""
+"""Commands on runs: set-titles, fold-in, update, report, explore."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from plait.cli.command_options import (
 )
 from plait.cli.fit_commands import refuse_other_run
 from plait.cli.link_commands import CellTable, locating, read_cells, read_new_rows, with_values
-from plait.cli.output import check_free, emit, out, put, working
+from plait.cli.output import check_free, emit, out, working
 from plait.config.config_file import read_titles
 from plait.data.encoding.names import Labels
 from plait.data.titles import bind_titles
@@ -29,22 +29,10 @@ from plait.explore.serve import serve
 from plait.rendering.formatting import plural, write_bytes
 from plait.report.report_data import ReportData
 from plait.report.report_file import check_needed, check_place, measure, tested_relation, write_report
-from plait.report.run_summary import describe_run
 from plait.result import Fit, load
 from plait.storage.load import read_run
 from plait.storage.run_folder import holds_run, manifest
 from plait.storage.save import save
-
-
-def info(run: RunFolder, json: Json = False) -> None:
-    """Show model, sizes, objective and stop reason of a run.
-
-    \b
-    Examples:
-      plait info run
-      plait info run --json
-    """
-    put(describe_run(load(run), manifest(run), run), as_json=json)
 
 
 @read_options

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from typing import cast
 
 import numpy as np
-from scipy.special import gammaln, psi
 
+from plait import special
 from plait._typing import Array
 from plait.codegen.layout import Layout
 from plait.inference.empirical_bayes import MIN_GROUP_ENTRIES
@@ -84,8 +84,14 @@ class BaselineModel:
             return
         A, B = self.priors[name]
         C, D = A + counts, 1.0 / (A / B + exposure) + np.zeros(len(counts))
-        self.means[name], self.logs[name] = C * D, psi(C) + np.log(D)
-        kl = (C - A) * psi(C) - gammaln(C) + gammaln(A) - A * np.log(D * A / B) + C * (D * A / B - 1.0)
+        self.means[name], self.logs[name] = C * D, special.psi(C) + np.log(D)
+        kl = (
+            (C - A) * special.psi(C)
+            - special.gammaln(C)
+            + special.gammaln(A)
+            - A * np.log(D * A / B)
+            + C * (D * A / B - 1.0)
+        )
         self.divergences[name] = -float(kl.sum())
 
     def objective(self) -> float:

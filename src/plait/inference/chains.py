@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, psi, xlogy
 
+from plait import special
 from plait._typing import Array
 from plait.codegen.layout import Layout
 from plait.executors import Executor
@@ -79,15 +79,17 @@ def chain_objective(factor: FactorState, prior: Prior, method: Literal["vb", "ma
     A, s = concentrations(layout, prior), _pair_shape(prior, method)
     if method == "vb":
         C, D = (np.asarray(layout.unpack(array), np.float64) for array in factor.parameters)
-        E, digamma, log_D = C * D, psi(C), np.log(D)
-        value = float(((A - 1.0) * (digamma + log_D) + C + log_D + gammaln(C) + (1.0 - C) * digamma).sum())
-        constant = gammaln(s) - gammaln(a + 1.0) - gammaln(a)
+        E, digamma, log_D = C * D, special.psi(C), np.log(D)
+        value = float(((A - 1.0) * (digamma + log_D) + C + log_D + special.gammaln(C) + (1.0 - C) * digamma).sum())
+        constant = special.gammaln(s) - special.gammaln(a + 1.0) - special.gammaln(a)
     else:
         E = np.asarray(layout.unpack(factor.mean), np.float64)
-        value = float(xlogy(A - 1.0, E).sum())
-        constant = s * math.log(2.0) - s + (s + 1.0) * math.log(a) - gammaln(a + 1.0) - gammaln(a)
+        value = float(special.xlogy(A - 1.0, E).sum())
+        constant = s * math.log(2.0) - s + (s + 1.0) * math.log(a) - special.gammaln(a + 1.0) - special.gammaln(a)
     first, rate = np.take(E, [0], axis=axis), _first_rate(prior)
-    value += float((xlogy(prior.concentration, rate) - gammaln(prior.concentration) - rate * first).sum())
+    value += float(
+        (special.xlogy(prior.concentration, rate) - special.gammaln(prior.concentration) - rate * first).sum()
+    )
     sums = _pair_sums(E, axis)
     return value + float(constant) * sums.size - s * float(np.log(sums).sum())
 
@@ -138,7 +140,7 @@ def next_periods(layout: Layout, prior: Prior, parameters: Sequence[Array], step
     axis, a = _chain(prior)
     if len(parameters) > 1:
         last = last_concentrations(layout, prior, parameters)
-        mean, gap = parameters[0] * parameters[1], np.log(last) - psi(last)
+        mean, gap = parameters[0] * parameters[1], np.log(last) - special.psi(last)
     else:
         mean, gap = parameters[0], np.zeros(())
     mean = np.take(np.asarray(layout.unpack(mean), np.float64), [-1], axis=axis)
@@ -196,7 +198,7 @@ def _rates(E: Array, prior: Prior, s: float) -> Array:
 def _prior_terms(layout: Layout, A: Array, rates: Array) -> PriorTerms:
     """A and rates as the row kernels read them."""
     logs = np.log(rates)
-    return [layout.spread(A), layout.pack(rates), layout.pack(logs), layout.spread(gammaln(A))]
+    return [layout.spread(A), layout.pack(rates), layout.pack(logs), layout.spread(special.gammaln(A))]
 
 
 def _inside(layout: Layout, array: Array) -> Array:
@@ -262,15 +264,20 @@ def _filter(a: float, counts: Array, exposure: Array, C: Array, mean: Array) -> 
     scores, before = np.zeros(1 + len(BURSTS)), np.zeros(len(counts))
     for t in range(counts.shape[1]):
         if t > 0:
-            gap = np.log(C) - psi(C) + 1.0 / a
+            gap = np.log(C) - special.psi(C) + 1.0 / a
             C = solve_concentration(gap, 0.5 / gap)
         n, rate, scored = counts[:, t], mean * exposure[:, t], before >= MIN_COUNTS_BEFORE
-        scores[0] += float((xlogy(n, rate) - rate)[scored].sum())
+        scores[0] += float((special.xlogy(n, rate) - rate)[scored].sum())
         for k, burst in enumerate(BURSTS, 1):
             shape = 1.0 / (1.0 / C[scored] + burst)
             share, x = shape / (shape + rate[scored]), n[scored]
             scores[k] += float(
-                (gammaln(shape + x) - gammaln(shape) + shape * np.log(share) + xlogy(x, 1 - share)).sum()
+                (
+                    special.gammaln(shape + x)
+                    - special.gammaln(shape)
+                    + shape * np.log(share)
+                    + special.xlogy(x, 1 - share)
+                ).sum()
             )
         C, mean, before = C + n, mean * (C + n) / (C + rate), before + n
     return C, scores

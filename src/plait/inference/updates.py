@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, psi, xlogy
 
+from plait import special
 from plait._typing import Array
 from plait.executors import Executor
 from plait.inference.gamma import NO_PRIOR, ZERO, FactorState, PriorTerms, RowShape, prior_terms, writable
@@ -163,14 +163,14 @@ Again = Callable[[FactorState, Array, Array, Array, Array], Array]
 def _divergences(factor: FactorState, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
     """−KL of every entry."""
     C, D = (np.asarray(factor.layout.unpack(a), np.float64) for a in factor.parameters)
-    kl = (C - A) * psi(C) + log_gamma - gammaln(C) - A * (np.log(D) + log_rate) + C * (D * rate - 1.0)
+    kl = (C - A) * special.psi(C) + log_gamma - special.gammaln(C) - A * (np.log(D) + log_rate) + C * (D * rate - 1.0)
     return np.asarray(-kl)
 
 
 def _densities(factor: FactorState, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
     """Log prior density of every entry."""
     Z = np.asarray(factor.layout.unpack(factor.mean), np.float64)
-    return np.asarray(xlogy(A - 1.0, Z) - rate * Z + A * log_rate - log_gamma)
+    return np.asarray(special.xlogy(A - 1.0, Z) - rate * Z + A * log_rate - log_gamma)
 
 
 def _density(factor: FactorState, prior: Sequence[Array]) -> Callable[[int, int], float]:

@@ -5,10 +5,8 @@ is emitted first, and the engine gets an empty module with it, as when numba loa
 14). The optimised module then lives as long as its function.
 """
 
-import gc
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -19,6 +17,7 @@ from numba.core.registry import CPUDispatcher
 
 from plait.jit.cache import FileCache
 from plait.jit.deferred import Function
+from plait.machine import no_collections
 
 # Full fast-math would delete tests for NaN and infinity; these four are safe and fast.
 FLAGS = ("contract", "reassoc", "nsz", "arcp")
@@ -129,18 +128,6 @@ class CallableLibrary(JITCodeLibrary):
         self._finalized = True
 
 
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Pause Python's garbage collection: it would walk through all of numba again and again, a tenth of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 class Compiler(compiler.Compiler):
     """Numba's compiler with a `Library` for its result."""
 
@@ -148,7 +135,7 @@ class Compiler(compiler.Compiler):
         """Compile a Python function."""
         self.state.library = Library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
-        with _no_collections():
+        with no_collections():
             return super().compile_extra(func)
 
 
@@ -159,7 +146,7 @@ class InlinedCompiler(compiler.Compiler):
         """Compile a Python function to LLVM's language."""
         self.state.library = CallableLibrary(self.state.targetctx.codegen(), func.__qualname__)
         self.state.flags.no_compile = True
-        with _no_collections():
+        with no_collections():
             result = super().compile_extra(func)
         entry = object()  # numba's key of these types
         self.state.targetctx.insert_user_function(entry, result.fndesc, [result.library])

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, polygamma
 
+from plait import special
 from plait._typing import Array, Floats
 from plait.errors import ParameterError
 from plait.jit import inlined, item, outlined, rate_of
@@ -136,7 +136,7 @@ class Negbin(Likelihood):
         s = np.divide(c, rate, out=np.zeros(x.shape), where=near & (rate > 0))
         found = s * x * (x - 1.0) / 2.0 * (1.0 - 2.0 * s * (2.0 * x - 1.0) / 3.0 + 1.5 * s * s * x * (x - 1.0))
         r = rate[~near] / (c or 1.0)
-        squares = r * r * (polygamma(1, r + 1.0) - polygamma(1, r + x[~near]))
+        squares = r * r * (special.polygamma(1, r + 1.0) - special.polygamma(1, r + x[~near]))
         found[~near] = self.expect(values, log_rate, state)[0][~near] - 1.0 - squares
         return np.maximum(found, 0.0)
 
@@ -160,7 +160,7 @@ class Negbin(Likelihood):
         c = max(state["burst"], 1e-9)  # a smaller c moves no quantile
         x = np.floor(values)[:, None]
         # SciPy's function is wrong at subnormal concentrations; there x is 0.
-        chance = betainc(np.maximum(rates / c, 1e-290), x + 1.0, math.exp(-c))
+        chance = special.betainc(np.maximum(rates / c, 1e-290), x + 1.0, math.exp(-c))
         return np.asarray(np.where(rates > 0, chance, 1.0).mean(axis=1))
 
     @staticmethod

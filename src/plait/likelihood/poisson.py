@@ -4,22 +4,29 @@ E[n] = x; term = x log λ, fixed −log Γ(x + 1). Kernels read M·x and need λ
 ELBO by marginals.
 """
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, gammaincc, gammaln, xlogy
 
+from plait import special
 from plait._typing import Array, Floats
 from plait.likelihood.interface import COLUMNS, Entry, KernelNames, Likelihood, State
 
-TABLE_SIZE = 1024
-LOG_FACTORIALS = gammaln(np.arange(TABLE_SIZE) + 1.0)  # most counts are small integers
+TABLE_SIZE = 1024  # most counts are small integers
+
+
+@cache
+def _log_factorial_table() -> Array:
+    return np.asarray(special.gammaln(np.arange(TABLE_SIZE) + 1.0))
 
 
 def log_factorials(values: Floats) -> Array:
     """log Γ(x + 1), (n,)."""
     whole = np.clip(values, 0, TABLE_SIZE - 1).astype(np.int64)
-    known = np.array_equal(whole, values)
-    return np.asarray(LOG_FACTORIALS[whole] if known else gammaln(np.asarray(values, np.float64) + 1.0))
+    if np.array_equal(whole, values):
+        return _log_factorial_table()[whole]
+    return np.asarray(special.gammaln(np.asarray(values, np.float64) + 1.0))
 
 
 class Poisson(Likelihood):
@@ -77,7 +84,7 @@ class Poisson(Likelihood):
 
     def below(self, values: Array, rates: Array, state: State) -> Array:
         """Q(x + 1, λ)."""
-        return np.asarray(gammaincc(np.floor(values)[:, None] + 1.0, rates).mean(axis=1))
+        return np.asarray(special.gammaincc(np.floor(values)[:, None] + 1.0, rates).mean(axis=1))
 
     def log_probability_by_moments(self, values: Floats, mean: Array, variance: Array, state: State) -> Array:
         """A negative binomial's, exactly: log Γ(x + a)/(Γ(a) x!) + x log q + a log(1 − q), q = b/(1 + b)."""
@@ -87,9 +94,9 @@ class Poisson(Likelihood):
         a = m * m / v
         # log Γ(x + a) / Γ(a) by the beta function: a difference of two log Γ would cancel for large a.
         count = np.where(x > 0, x, 1.0)
-        rising = np.where(x > 0, gammaln(count) - betaln(count, a), 0.0)
+        rising = np.where(x > 0, special.gammaln(count) - special.betaln(count, a), 0.0)
         wide = rising - a * np.log1p(v / m) - x * np.log1p(a / m)
-        return np.asarray(np.where(spread, wide, xlogy(x, mean) - mean) + self.fixed(x))
+        return np.asarray(np.where(spread, wide, special.xlogy(x, mean) - mean) + self.fixed(x))
 
     def entry(self, names: KernelNames) -> Entry:
         """q = M x / Xhat; the logarithm is that of Xhat itself."""

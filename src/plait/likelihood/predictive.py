@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
 
+from plait import special
 from plait._typing import Array, Floats
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def log_mixture(likelihood: "Likelihood", values: Floats, rates: Array, state: "
     each = each.reshape(rates.shape)
     found = np.full(len(values), -np.inf)
     possible = np.isfinite(each).any(axis=1)
-    found[possible] = logsumexp(each[possible], axis=1) - np.log(points)
+    found[possible] = special.logsumexp(each[possible], axis=1) - np.log(points)
     return found
 
 
@@ -61,8 +61,8 @@ def _log_peaked(likelihood: "Likelihood", x: Array, a: Array, b: Array, state: "
     flat = at.reshape(-1)
     term = likelihood.expect(np.repeat(x, NODES), flat, state)[1].reshape(at.shape)
     logs = a[:, None] * at - np.exp(at) * (1.0 + 1.0 / b)[:, None] + term + np.log(width[:, None] * np.cosh(s))
-    total = logsumexp(logs, axis=1) + np.log(s[1] - s[0])
-    return np.asarray(total - gammaln(a) - a * np.log(b) + likelihood.constants(x, state))
+    total = special.logsumexp(logs, axis=1) + np.log(s[1] - s[0])
+    return np.asarray(total - special.gammaln(a) - a * np.log(b) + likelihood.constants(x, state))
 
 
 def _mode(likelihood: "Likelihood", x: Array, a: Array, b: Array, state: "State") -> Array:
@@ -93,10 +93,8 @@ def summed(likelihood: "Likelihood", values: Array, rates: Array, state: "State"
 
 
 def _normal(likelihood: "Likelihood", value: float, rates: Array, state: "State") -> float:
-    from scipy.special import ndtr
-
     mean, variance = likelihood.moments(rates, np.zeros(len(rates)), state)
-    return float(ndtr((value + 0.5 - mean) / np.sqrt(np.maximum(variance, 1e-300))).mean())
+    return float(special.ndtr((value + 0.5 - mean) / np.sqrt(np.maximum(variance, 1e-300))).mean())
 
 
 def quantiles(below: "Short", scale: float, about: Array, level: Floats | float, *, whole: bool) -> Array:

@@ -15,8 +15,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln
 
+from plait import special
 from plait._typing import Array
 from plait.jit import fma, inlined, item, outlined
 
@@ -41,13 +41,13 @@ FAR = (
 def table(shape: float) -> Array:
     """Packed array for a κ from 0.01 to 100; read-only."""
     last = max(20.0 / shape, 24.0, 2.0 * (1.0 + shape))  # N from which on the expansion is exact to 1e-11
-    begin = math.log(2.0 * MIN_SECOND_TERM) + float(gammaln(2.0 * shape) - gammaln(shape))
+    begin = math.log(2.0 * MIN_SECOND_TERM) + float(special.gammaln(2.0 * shape) - special.gammaln(shape))
     end = shape * math.log(shape) + (1.0 + shape) * math.log(last)
     intervals = math.ceil((end - begin) * INTERVALS_PER_UNIT)
     nodes = begin + np.arange(intervals + 1) / INTERVALS_PER_UNIT
     result = np.zeros(HEAD + (DEGREE + 1) * intervals)
     # A hair before the last node: no rounding of (t − begin) · INTERVALS_PER_UNIT leads beyond the last interval.
-    result[[SHAPE, BEGIN, END, LGAMMA]] = shape, begin, nodes[-1] - 1e-9, gammaln(shape)
+    result[[SHAPE, BEGIN, END, LGAMMA]] = shape, begin, nodes[-1] - 1e-9, special.gammaln(shape)
     result[PEAK] = shape * math.log(shape)
     result[LEVEL] = 0.5 * math.log(shape / (2.0 * math.pi * (1.0 + shape)))
     result[FIRST : FIRST + len(FAR)] = expansion(shape)
@@ -60,7 +60,7 @@ def _sums(shape: float, t: Array) -> tuple[Array, Array, Array, Array]:
     """S − t + log Γ(κ) and its three derivatives, the cumulants of n − 1, at points t, by summing terms."""
     largest = math.exp((t.max() - shape * math.log(shape)) / (1.0 + shape))
     n = np.arange(1.0, largest + 14.0 * math.sqrt(largest) + 40.0)
-    fixed = gammaln(shape) - gammaln(n + 1.0) - gammaln(n * shape)
+    fixed = special.gammaln(shape) - special.gammaln(n + 1.0) - special.gammaln(n * shape)
     found = np.empty((4, len(t)))
     piece = max((1 << 20) // len(n), 1)
     for at in range(0, len(t), piece):

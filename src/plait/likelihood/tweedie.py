@@ -15,8 +15,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainc, gammaln
 
+from plait import special
 from plait._typing import Array, Floats
 from plait.errors import ParameterError
 from plait.jit import inlined, item, log1
@@ -98,7 +98,7 @@ class Tweedie(Likelihood):
             return {"shape": self.shape or 1.0, "scale": 1.0}
         mean, log_mean = sums.value / sums.weight, sums.log_value / sums.weight
         shapes = np.array(SHAPES if self.shape is None else (self.shape,))
-        fit = shapes * (np.log(shapes) + log_mean - math.log(mean) - 1.0) - gammaln(shapes)
+        fit = shapes * (np.log(shapes) + log_mean - math.log(mean) - 1.0) - special.gammaln(shapes)
         shape = float(shapes[np.argmax(fit)])
         return {"shape": shape, "scale": mean / shape}
 
@@ -216,7 +216,7 @@ def _summed(x: Array, rates: Array, shape: float) -> Array:
     needed = probabilities > 1e-14
     column, row = np.broadcast_to(n * shape, needed.shape)[needed], np.broadcast_to(x[:, None], needed.shape)[needed]
     below = np.zeros(needed.shape)
-    below[needed] = gammainc(column, row)
+    below[needed] = special.gammainc(column, row)
     return np.asarray(np.minimum(total + (probabilities * below).sum(axis=1), 1.0))
 
 
@@ -226,5 +226,5 @@ def _shifted(x: Array, rates: Array, shape: float) -> Array:
     a = 4.0 * rate * shape * (shape + 1.0) / (shape + 2.0) ** 2
     unit = (shape + 2.0) / 2.0  # sd/√a
     moved = (x[:, None] - rate * shape) / unit + a
-    chance = gammainc(a, np.maximum(moved, 0.0))
+    chance = special.gammainc(a, np.maximum(moved, 0.0))
     return np.asarray(np.maximum(chance, np.where(x[:, None] >= 0, np.exp(-rates), 0.0)).mean(axis=1))

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
+from plait import special
 from plait._typing import AnyArray, Array
 from plait.analysis.predict.prediction import columns
 from plait.data.bound import Data
@@ -32,7 +32,7 @@ def log_score(held_out: HeldOut, fits: Sequence[Fit], links_only: bool = False) 
     links_only: score whether there is a link, not its value, to compare fits of counts with fits of links.
     """
     logs = [log_probability(fit, held_out.relation, held_out.cells, held_out.values, links_only) for fit in fits]
-    return np.asarray(logsumexp(logs, axis=0) - math.log(len(logs)))
+    return np.asarray(special.logsumexp(logs, axis=0) - math.log(len(logs)))
 
 
 def link_probability(held_out: HeldOut, fits: Sequence[Fit]) -> Array:

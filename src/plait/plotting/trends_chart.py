@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincinv
 
+from plait import special
 from plait._typing import Array
 from plait.analysis.components.component_names import names_of, title
 from plait.analysis.explain.coupling import coupling, first_index
@@ -100,7 +100,7 @@ def _by_period(array: Array, axis: int, visible: int, power: int) -> Array:
 def _quantile(level: Array, spread: Array, q: float) -> Array:
     """Quantiles of Gamma distributions of these means and variances."""
     scale = np.where(spread > 0, spread / level, 1.0)
-    return np.where(spread > 0, gammaincinv(level / scale, q) * scale, level)
+    return np.where(spread > 0, special.gammaincinv(level / scale, q) * scale, level)
 
 
 def _periods(names: Any, steps: int) -> tuple[list[Any], str]:

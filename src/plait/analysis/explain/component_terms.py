@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import digamma
 
+from plait import special
 from plait._typing import Array, Rows
 from plait.data.binding.sparse_factors import SparseFactor
 from plait.data.observation.pairs import Pairs
@@ -104,7 +104,9 @@ def _logs(kind: Kind, posterior: Posterior, occurrence: Occurrence, equation: Eq
     arrays = (posterior.concentration, posterior.scale, posterior.mean)
     C, D, mean = (rows_at(array, posterior.pairs, occurrence, equation, cells).values for array in arrays)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(mean) if np.isinf(C).any() else (np.log if kind == "mean" else digamma)(C) + np.log(D))
+        return np.asarray(
+            np.log(mean) if np.isinf(C).any() else (np.log if kind == "mean" else special.psi)(C) + np.log(D)
+        )
 
 
 def log_rates(terms: Sequence[Sequence[RowBlock]]) -> Array:

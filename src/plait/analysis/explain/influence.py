@@ -27,8 +27,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import polygamma
 
+from plait import special
 from plait._typing import Array, Rows
 from plait.analysis.explain.component_terms import Components, Kind, components, free_name, log_rates, terms_at
 from plait.analysis.explain.supporting_links import (
@@ -117,7 +117,7 @@ def _answer(fit: Fitted, row: Row, groups: Sequence[Touching]) -> Answer:
     C = row.concentration.ravel()
     at_once = _divided(row.shares.ravel(), C)
     with np.errstate(divide="ignore"):
-        scale = np.sqrt(1.0 / polygamma(1, C) if fit.method == "vb" else C)
+        scale = np.sqrt(1.0 / special.polygamma(1, C) if fit.method == "vb" else C)
     if C.size > MAX_ENTRIES:
         return Answer(at_once, scale, at_once * scale, None)
     if not groups[0].inverses:

@@ -26,6 +26,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from plait import special
 from plait._typing import Array, Rows
 from plait.analysis.predict import log_grid
 from plait.analysis.predict.grid_convolution import add_draws, add_pairs, begin_masses, drop_low, multiply_masses
@@ -202,18 +203,14 @@ def _flat(values: NDArray[np.complex128]) -> Array:
 @cache
 def nodes() -> Array:
     """−h/π · Γ(s_j); the conjugate half of the line is included, hence not 2π."""
-    from scipy.special import gamma
-
-    return _flat(-STEP / np.pi * gamma(_places()))
+    return _flat(-STEP / np.pi * special.gamma(_places()))
 
 
 @cache
 def powers() -> Array:
     """E[(Z/E)^−s_j] for C = 2^e (1 + k/16); rows of 2·NODES numbers; the last row is that of a point."""
-    from scipy.special import loggamma
-
     octaves = 2.0 ** np.arange(MIN_EXPONENT, MAX_EXPONENT, dtype=float)
     C = (octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1, 1)
     s = _places()
-    values = np.exp(loggamma(C - s) - loggamma(C) + s * np.log(C))
+    values = np.exp(special.loggamma(C - s) - special.loggamma(C) + s * np.log(C))
     return _flat(np.concatenate([values, np.ones((1, NODES), complex)]))

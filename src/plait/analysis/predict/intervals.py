@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plait import special
 from plait._typing import Array, Rows
 from plait.analysis.predict import count_quantiles, cp_distribution, grid_quantiles, monte_carlo
 from plait.analysis.predict.moments import sum_moments
@@ -59,9 +60,7 @@ def normal_quantiles(levels: Levels, calibration: Curve) -> Levels:
     """Normal quantiles (n,) of `levels_of`."""
     if calibration.is_identity:
         return np.full(len(levels[0]), -NORMAL_QUANTILE), np.full(len(levels[1]), NORMAL_QUANTILE)
-    from scipy.special import ndtri
-
-    low, high = (np.asarray(np.maximum(ndtri(level), -MAX_NORMAL)) for level in levels)
+    low, high = (np.asarray(np.maximum(special.ndtri(level), -MAX_NORMAL)) for level in levels)
     return low, high
 
 
@@ -247,10 +246,8 @@ def _of_negative_binomials(mean: Array, variance: Array, miss: Array, levels: Le
 
 
 def _of_gammas(mean: Array, variance: Array) -> tuple[Array, Array]:
-    from scipy.special import gammaincinv
-
     scale = variance / mean
-    low, high = (np.asarray(gammaincinv(mean / scale, level) * scale) for level in (1 - LEVEL, LEVEL))
+    low, high = (np.asarray(special.gammaincinv(mean / scale, level) * scale) for level in (1 - LEVEL, LEVEL))
     return low, high
 
 
@@ -266,10 +263,8 @@ def _narrow(mean: Array, variance: Array, skewed: Array, noise: float, z: Levels
 @cache
 def levels() -> tuple[Array, Array]:
     """Levels of the points of a rate, (STRATA,), and their normal quantiles; read-only, as kernels expect."""
-    from scipy.special import ndtri
-
     middles = (np.arange(STRATA) + 0.5) / STRATA
-    z = np.asarray(ndtri(middles))
+    z = np.asarray(special.ndtri(middles))
     for array in (middles, z):
         array.flags.writeable = False
     return middles, z
@@ -278,11 +273,9 @@ def levels() -> tuple[Array, Array]:
 @cache
 def gamma_table() -> Array:
     """Points of a Gamma with mean 1, for C = 2^e (1 + k/16): (n_rows, STRATA)."""
-    from scipy.special import gammaincinv
-
     octaves = 2.0 ** np.arange(MIN_EXPONENT, MAX_EXPONENT, dtype=float)
     C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**MAX_EXPONENT)[:, None]
-    table = np.asarray(gammaincinv(C, levels()[0]) / C)
+    table = np.asarray(special.gammaincinv(C, levels()[0]) / C)
     table.flags.writeable = False
     return table
 

@@ -13,6 +13,7 @@ from functools import cache
 
 import numpy as np
 
+from plait import special
 from plait._typing import Array, Rows
 from plait.jit import inlined
 
@@ -40,12 +41,10 @@ def shares(f: float) -> tuple[float, float, float, float]:
 @cache
 def gammas() -> Array:
     """Masses of a Gamma of mean 1, for C = 2^e (1 + k/16): (n_rows, NODES), then first and last node of each row."""
-    from scipy.special import gammaln
-
     octaves = 2.0 ** np.arange(MIN_EXPONENT, MAX_EXPONENT, dtype=float)
     C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**MAX_EXPONENT)[:, None]
     u = FIRST_LOG + STEP * np.arange(NODES)
-    masses = STEP * np.exp(C * (np.log(C) + u - np.exp(u)) - gammaln(C))
+    masses = STEP * np.exp(C * (np.log(C) + u - np.exp(u)) - special.gammaln(C))
     masses[masses < 1e-12] = 0.0
     narrow = C[:, 0] >= MIN_NARROW_CONCENTRATION
     masses[narrow] = _three_nodes(1 / C[narrow])

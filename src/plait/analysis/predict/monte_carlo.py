@@ -19,6 +19,7 @@ from functools import cache
 
 import numpy as np
 
+from plait import special
 from plait._typing import Array, Rows
 from plait.analysis.predict.kernels import place
 from plait.analysis.predict.moments import sum_moments
@@ -244,13 +245,11 @@ def integrate(at: Rows, mean: Array, scale: Array, repeats: int, a: Array, b: Ar
 @cache
 def strata() -> Array:
     """Means of a Gamma with mean 1 between its quantiles n/DRAWS, for C = 2^e (1 + k/16): (rows, DRAWS)."""
-    from scipy.special import gammainc, gammaincinv
-
     octaves = 2.0 ** np.arange(MIN_EXPONENT, MAX_EXPONENT, dtype=float)
     C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**MAX_EXPONENT)[:, None]
-    edges = gammaincinv(C, np.arange(1, DRAWS) / DRAWS)
+    edges = special.gammaincinv(C, np.arange(1, DRAWS) / DRAWS)
     # ∫ z p(z) dz up to an edge is C · P(C + 1, edge).
-    below = np.concatenate([np.zeros(C.shape), gammainc(C + 1, edges), np.ones(C.shape)], axis=1)
+    below = np.concatenate([np.zeros(C.shape), special.gammainc(C + 1, edges), np.ones(C.shape)], axis=1)
     table = np.diff(below, axis=1) * DRAWS
     table.flags.writeable = False
     return table
