@@ -1,4 +1,4 @@
-"""Size of the code base: files, lines of code, modules with one importer, and the files that one fit runs through.
+"""Size of the code base: files, lines of code, modules with one importer, files that one fit runs through, tests.
 
 python -m lab.house                    # this checkout
 python -m lab.house /path/to/checkout  # another one
@@ -12,6 +12,10 @@ import sys
 import tokenize
 from collections import Counter
 from pathlib import Path
+
+import plait
+
+PUBLIC = {f"plait.{name}" for name in (*plait.__all__, "networkx", "sklearn")}
 
 # Prints the number of files and packages of Plait in which a default fit calls a function.
 PROFILE = """
@@ -57,6 +61,19 @@ def importers(modules: dict[str, str]) -> Counter[str]:
     return found
 
 
+def imports_internals(text: str) -> bool:
+    """Whether code imports more of Plait than its public modules."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "plait":
+            found |= {f"plait.{alias.name}" for alias in node.names if alias.name.islower()}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return any(name.startswith("plait.") and name not in PUBLIC for name in found)
+
+
 def main(checkout: Path) -> None:
     """Print the table."""
     source = checkout / "src" / "plait"
@@ -77,6 +94,8 @@ def main(checkout: Path) -> None:
     print(f"modules with one importer    {len(single):,}")
     print(f"files run by one plait.fit   {files} in {packages} packages")
     print(f"lines of tests               {sum(text.count(chr(10)) for text in tests):,} in {len(tests)} files")
+    print(f"  that import internals      {sum(map(imports_internals, tests)):,}")
+    print(f"  calls of setattr           {sum(text.count('.setattr(') for text in tests):,}")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ from coverage import CoverageData
 
 PACKAGES = ("plait/inference", "plait/likelihood", "plait/data/observation")
 SPEED_CONSTANTS = {  # any value gives right results
-    "CHUNK_CELLS", "CHUNK_ROWS", "TABLE_SIZE", "SAMPLE_ENTRIES", "MAX_LISTED_CELLS", "MAX_OPEN_CELLS",
+    "CHUNK_CELLS", "CHUNK_ROWS", "TABLE_SIZE", "SAMPLE_ENTRIES", "MAX_OPEN_CELLS",
     "MAX_SUMMED_VALUES",
 }  # fmt: skip
 COMPILED_METHODS = {"link"}  # `Likelihood.__init_subclass__` compiles it

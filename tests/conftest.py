@@ -1,6 +1,7 @@
 """Options of all tests. Property tests draw the same examples in every run: a failure is one that anyone can repeat."""
 
 import os
+from contextlib import ExitStack
 
 import pytest
 
@@ -24,8 +25,15 @@ def pytest_configure(config):
 
 
 @pytest.fixture
-def sparse(monkeypatch):
-    """Factors over pairs are stored by pairs, even few of them."""
-    from plait.tuning import TUNING
+def tuning():
+    """Set sizes of `plait.tuning` until the test ends: `tuning(block_cells=1)`."""
+    from tests.support.tuning import tuned
 
-    monkeypatch.setattr(TUNING, "max_dense_pairs", 0)
+    with ExitStack() as stack:
+        yield lambda **sizes: stack.enter_context(tuned(**sizes))
+
+
+@pytest.fixture
+def sparse(tuning):
+    """Factors over pairs are stored by pairs, even few of them."""
+    tuning(max_dense_pairs=0)

@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 
 import plait
-from plait.tuning import TUNING
 from tests.support.problems import make
 from tests.support.sums import SUMS, sum_fit
 
@@ -59,8 +58,8 @@ def dense(fit, equation):
 @pytest.mark.quick(name=["cp3", "coupled_paper"])
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", MODELS)
-def test_coupling_equals_a_dense_sum_over_all_settings(name, likelihood, monkeypatch):
-    monkeypatch.setattr(TUNING, "coupling_chunk", 7)  # several pieces
+def test_coupling_equals_a_dense_sum_over_all_settings(name, likelihood, tuning):
+    tuning(coupling_chunk=7)  # several pieces
     case = make(name, "missing_cells", likelihood, exposed=name == "cp3")
     fit = case.fit(max_iter=5)
     table = fit.coupling()
@@ -78,8 +77,8 @@ def test_coupling_equals_a_dense_sum_over_all_settings(name, likelihood, monkeyp
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_a_factor_that_stands_twice_has_one_row_for_each_component(likelihood, monkeypatch):
-    monkeypatch.setattr(TUNING, "coupling_chunk", 7)
+def test_a_factor_that_stands_twice_has_one_row_for_each_component(likelihood, tuning):
+    tuning(coupling_chunk=7)
     fit = make("rescal", "missing_cells", likelihood).fit(max_iter=5)
     (equation,), known, rank = fit.model.equations, fit.known["X"], fit.rank["a"]
     p, rate, latent = responsibilities(fit, equation)

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 import plait
-from plait.analysis import export as module
 from tests.support.problems import make
 
 xarray = pytest.importorskip("xarray", reason="xarray is optional")
@@ -156,8 +155,8 @@ def test_wrong_arguments_are_named(fit):
         make("cp3", exposed=True).fit(max_iter=2).to_datatree(factors="V")
 
 
-def test_too_many_draws_for_the_memory_are_refused(ensemble, monkeypatch):
-    monkeypatch.setattr(module, "memory", lambda: 1e6)
+def test_too_many_draws_for_the_memory_are_refused(ensemble, tuning):
+    tuning(memory_bytes=1e6)
     text = r"10,000 draws from each of 3 members need 0\.0 GB, for U alone 0\.0 GB; .*\n.*`factors`.*`draws`"
     with pytest.raises(plait.errors.ParameterError, match=text):
         ensemble.to_datatree(draws=10_000)

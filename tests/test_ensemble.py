@@ -10,7 +10,6 @@ import pytest
 import plait
 from plait.storage.fitted import Member
 from plait.storage.save import save
-from plait.tuning import TUNING
 from tests.support.every_cell import all_rates, check
 from tests.support.manifests import seal
 from tests.support.problems import bits, make
@@ -66,8 +65,8 @@ def test_an_ensemble_shows_its_best_member(ensemble):
     assert alone.seed == best.seed
 
 
-def test_large_members_run_in_turn_with_the_same_result(monkeypatch, ensemble):
-    monkeypatch.setattr(TUNING, "min_member_entries", 0)
+def test_large_members_run_in_turn_with_the_same_result(tuning, ensemble):
+    tuning(min_member_entries=0)
     for member, other in zip(fitted(threads=2).members, ensemble.members):
         assert member.objective == pytest.approx(other.objective, rel=1e-9)
 

@@ -9,7 +9,6 @@ import pytest
 
 import plait
 from plait.networkx import predict_links
-from plait.tuning import TUNING
 
 nx = pytest.importorskip("networkx", reason="networkx is optional")
 
@@ -42,9 +41,9 @@ def karate():
 
 
 @pytest.fixture
-def two_fits(monkeypatch):
+def two_fits(tuning):
     """Where it does not matter how many fits answer."""
-    monkeypatch.setattr(TUNING, "networkx_restarts", 2)
+    tuning(networkx_restarts=2)
 
 
 def test_every_pair_without_an_edge_has_a_probability(karate):
@@ -150,8 +149,8 @@ def test_small_graphs(two_fits):
     assert {(u, v) for u, v, _ in predict_links(nx.path_graph(2, nx.DiGraph), seed=0)} == {(1, 0)}
 
 
-def test_pairs_are_computed_in_chunks_and_returned_as_given(monkeypatch, karate):
-    monkeypatch.setattr(TUNING, "networkx_pairs", 40)
+def test_pairs_are_computed_in_chunks_and_returned_as_given(tuning, karate):
+    tuning(networkx_pairs=40)
     links = predict_links(KARATE, rank=3, seed=0)
     u, v, p = next(links)
     assert p == pytest.approx(karate[u, v], rel=1e-12)

@@ -16,7 +16,6 @@ import pytest
 import plait
 from plait import progress as bars
 from plait.model_selection import auto_settings
-from plait.tuning import TUNING
 from tests.support import cli_terminal
 from tests.support.problems import make
 
@@ -201,8 +200,8 @@ def test_a_bar_can_be_forced_and_does_not_touch_stdout(capfd):
 
 
 @pytest.mark.parametrize("short", [0.0, 60.0])
-def test_a_bar_of_counted_work_appears_where_it_takes_long_only(monkeypatch, capsys, short):
-    monkeypatch.setattr(TUNING, "quiet_seconds", short)
+def test_a_bar_of_counted_work_appears_where_it_takes_long_only(monkeypatch, tuning, capsys, short):
+    tuning(quiet_seconds=short)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1")
     with bars.counting("ranking", 10, True) as advance:
@@ -213,8 +212,8 @@ def test_a_bar_of_counted_work_appears_where_it_takes_long_only(monkeypatch, cap
     assert ("ranking" in shown.err) == (short == 0)
 
 
-def test_counted_work_is_silent_in_a_pipe(monkeypatch, capsys):
-    monkeypatch.setattr(TUNING, "quiet_seconds", 0.0)
+def test_counted_work_is_silent_in_a_pipe(tuning, capsys):
+    tuning(quiet_seconds=0.0)
     for show in (None, False):
         with bars.counting("ranking", 2, show) as advance:
             advance(2)

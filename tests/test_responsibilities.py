@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 import plait
-from plait.tuning import TUNING
 from tests.support.problems import make
 from tests.support.sums import SUMS, sum_fit
 
@@ -64,8 +63,8 @@ def asked(fit, relation, cells):
 @pytest.mark.quick(name=["cp3", "tucker", "pairwise", "coupled"])
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", [*(name for name in SUMS if name != "no_index"), "cp3", "coupled_tucker", "rank_one"])
-def test_shares_and_counts_are_those_of_an_enumeration(name, likelihood, monkeypatch):
-    monkeypatch.setattr(TUNING, "responsibilities_chunk", 50)  # several pieces
+def test_shares_and_counts_are_those_of_an_enumeration(name, likelihood, tuning):
+    tuning(responsibilities_chunk=50)  # several pieces
     case = sum_fit(name, likelihood=likelihood) if name in SUMS else make(name, likelihood=likelihood).fit(max_iter=3)
     for relation in case.model.relations:
         equation, known = case.model.equation(relation), case.known[relation]

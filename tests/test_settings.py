@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 
 import plait
-from plait.fitting import prepare
 from plait.fitting.options import Options
 
 TEXT = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
@@ -122,14 +121,14 @@ def test_bound_data_belong_to_their_model_and_labels():
     )
 
 
-def test_a_factor_too_large_for_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(prepare, "memory", lambda: 1_000_000_000)
+def test_a_factor_too_large_for_memory_is_refused(tuning):
+    tuning(memory_bytes=1e9)
     links = pl.DataFrame({"i": [0, 1_999_999], "j": [0, 1]})
     labels = {"i": range(2_000_000)}
     message = refused(plait.errors.ParameterError, "X[i,j] = A[i,r] B[j,r]", {"X": links}, rank=200, entities=labels)
     for word in ("factor A is too large: 2,000,000 × 200", "19.2 GB", "1.0 GB", "\nUse a smaller rank"):
         assert word in message
-    monkeypatch.setattr(prepare, "memory", lambda: float("inf"))
+    tuning(memory_bytes=float("inf"))
     assert plait.fit(TEXT, {"X": X}, rank=2, max_iter=1).rank == {"r": 2}
 
 

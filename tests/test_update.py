@@ -10,7 +10,6 @@ import plait
 from plait.errors import DataError, ParameterError
 from plait.executors import Threads
 from plait.incremental.update import old_counts
-from plait.tuning import TUNING
 from tests.support import oracle
 from tests.support.late_entities import grow, state_of, under
 
@@ -176,10 +175,10 @@ def test_old_counts_grow_with_the_rates(dense):
     assert fit.update({"visits": new}, iterations=100).objective <= whole.objective + 1e-6 * abs(whole.objective)
 
 
-def test_a_sample_of_old_links_is_enough(dense, monkeypatch):
+def test_a_sample_of_old_links_is_enough(dense, tuning):
     _, fit, new = dense
     every = fit.update({"visits": new})
-    monkeypatch.setattr(TUNING, "update_sample_links", 100)
+    tuning(update_sample_links=100)
     for then, now in zip(factors_of(every), factors_of(fit.update({"visits": new}))):
         np.testing.assert_allclose(now, then, rtol=0.05)
         assert not np.array_equal(now, then)

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from plait.tuning import TUNING
+
 # Range of data: a value divided by an exposure, squared for its variance, is then a normal double.
 MIN_NUMBER, MAX_NUMBER = 1e-75, 1e75
 
@@ -24,6 +26,8 @@ def in_range(number: Any) -> Any:
 
 def memory() -> float:
     """Bytes of memory; infinite if unknown."""
+    if TUNING.memory_bytes is not None:
+        return TUNING.memory_bytes
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
@@ -44,6 +48,8 @@ def no_collections() -> Iterator[None]:
 
 def processors() -> int:
     """Number of processors of this process."""
+    if TUNING.processors is not None:
+        return TUNING.processors
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux

@@ -15,15 +15,24 @@ class Tuning:
     csv_sample_bytes: int = 1 << 17  # enough to see what a column holds; one that turns out wider is read again
     csv_chunk_bytes: int = 4 << 20  # of the line-by-line walk that locates a bad row
 
+    # The machine: None is what it has.
+    memory_bytes: float | None = None
+    processors: int | None = None
+
     # Sorted links and the leaves they are cut into (decision 27).
     min_leaf_entries: int = 1 << 12  # fewer are one leaf
     max_leaf_entries: int = 1 << 23  # read from a disk in one go
     leaf_entries_per_row: int = 128  # for each row that leaves share: clearing and joining sums then costs little
     min_narrow_entries: int = 4096  # fewer keep wide types: they fit a cache, and each combination is another kernel
+    min_threaded_rows: int = 50_000  # below, plain NumPy is as fast, and nothing has to be compiled
+    key_span: int = 1 << 64  # of integer keys of cells; the cells of a larger tensor are keyed by ranks
+    release_words: int = 1 << 20  # of packed cells, whose memory is released at a time
+    max_opened_cells: int = 1 << 26  # tensors of more cells keep tables of hidden cells, even if few cells are open
     max_dense_pairs: int = 1 << 12  # rows up to which a factor over pairs has one for every pair
     max_join_entries: int = 2_000_000_000  # a larger join of weight tables is a mistake on any machine
     path_sums: int = 1 << 22  # sums of `paths` made in one go
     ridge_sample_rows: int = 2_000  # rows by which a ridge is chosen: inverting such a matrix takes tenths of a second
+    ridge_row_predictions: int = 50  # of a restricted regression, kept for each row
     ridge_pairs: float = 2e8  # pairs of links of one row that a restricted regression counts: some 1.5 GB
 
     # Threads and workers.
@@ -77,6 +86,7 @@ class Tuning:
     # Terminal, report, explorer.
     quiet_seconds: float = 0.5  # of work without a progress bar
     pipe_columns: int = 10_000  # nothing is wrapped or cut in a pipe
+    map_entities: int = 400  # of an entity map: distances of all pairs are in memory
     report_cards: int = 24  # components that have a card
     many_entities: int = 50_000  # from which on reasons take so long that fewer are given …
     explained_of_many: int = 30  # … namely these

@@ -8,15 +8,14 @@ import faulthandler
 
 import pytest
 
-from plait.tuning import TUNING
 from tests.audit.claims import CLAIMS
 from tests.audit.drawn import build, decide
 
 
 @pytest.fixture(autouse=True)
-def _small_pieces_and_no_hang(monkeypatch):
+def _small_pieces_and_no_hang(tuning):
     """Threads share even the smallest sums; and what hangs ends the process with the place where it did."""
-    monkeypatch.setattr(TUNING, "min_parallel_entries", 2)
+    tuning(min_parallel_entries=2)
     faulthandler.dump_traceback_later(300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()

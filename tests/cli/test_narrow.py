@@ -6,7 +6,6 @@ import pytest
 from rich.cells import cell_len
 
 from plait.cli import output
-from plait.tuning import TUNING
 
 HEADINGS = ["user", "a long heading of words", "mean", "probability", "upper"]
 ROWS = [
@@ -16,24 +15,24 @@ ROWS = [
 NUMBERS = ["123,452", "0.2500", "5", "7", "1.0000", "1,234,567"]
 
 
-def printed(capsys, monkeypatch, width, headings=HEADINGS, rows=ROWS, left=2):
+def printed(capsys, tuning, width, headings=HEADINGS, rows=ROWS, left=2):
     """What a console of this width shows."""
-    monkeypatch.setattr(TUNING, "pipe_columns", width)
+    tuning(pipe_columns=width)
     output.grid(headings, rows, left=left)
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("width", [20, 40, 50, 60, 80, 120])
-def test_numbers_and_names_are_whole_and_tables_fit(capsys, monkeypatch, width):
-    text = printed(capsys, monkeypatch, width)
+def test_numbers_and_names_are_whole_and_tables_fit(capsys, tuning, width):
+    text = printed(capsys, tuning, width)
     assert [word for word in re.split(r"\s+", text) if re.fullmatch(r"[\d,.]+", word)] == NUMBERS
     assert all(word in text for word in ("ann", "lee", "café", "somebody", "words"))
     assert "".join(re.findall("[日本語の長い名前]", text)) == "日本語の長い名前"
     assert width < 50 or max(map(cell_len, text.splitlines())) <= width
 
 
-def test_in_a_very_narrow_terminal_a_row_is_a_paragraph(capsys, monkeypatch):
-    text = printed(capsys, monkeypatch, 40)
+def test_in_a_very_narrow_terminal_a_row_is_a_paragraph(capsys, tuning):
+    text = printed(capsys, tuning, 40)
     assert text == (
         "user ann lee\n"
         "  a long heading of words café\n"

@@ -20,8 +20,8 @@ from plait.inference.nonzeros import Nonzeros
 from plait.inference.underflow import ImpossibleLinkError, underflow_counts
 from plait.jit import TINY
 from plait.tuning import TUNING
-from tests.support.small_leaves import cut_finely
 from tests.support.steps import Case, Equation, assert_equal_stats, assert_same_bits, equations, seeded
+from tests.support.tuning import SMALL_LEAVES, tuned
 
 EQUATIONS = equations()
 SINGLE = [name for name, equation in EQUATIONS.items() if equation.single]  # not sums
@@ -32,8 +32,8 @@ SUM = EQUATIONS["given_in_terms"]
 
 
 @pytest.fixture
-def always_cut(monkeypatch):
-    cut_finely(monkeypatch)
+def always_cut(tuning):
+    tuning(**SMALL_LEAVES)
 
 
 def equals_reference(equation, step, workers=1, **drawn):
@@ -172,8 +172,8 @@ def test_wide_blocks_without_a_contiguous_index_equal_the_reference(text):
 
 @pytest.mark.parametrize("size", [3, 40, 700, None])
 @pytest.mark.parametrize("kind", ["poisson", "bernoulli", "linear"])
-def test_any_number_of_threads_gives_the_same_bits(kind, size, monkeypatch):
-    cut_finely(monkeypatch, size)
+def test_any_number_of_threads_gives_the_same_bits(kind, size, tuning):
+    tuning(**SMALL_LEAVES, max_leaf_entries=size or TUNING.max_leaf_entries)
     step = MATRIX.step(kind, "ij", (0, 1), bound=kind != "linear")
     case = Case.draw(replace(MATRIX, sizes={"i": 60, "j": 90}), step, seeded(kind), count=3000)
     assert case.tree().leaf_count >= 3000 / (size or 3000) / 2
@@ -185,7 +185,7 @@ def test_any_number_of_threads_gives_the_same_bits(kind, size, monkeypatch):
 
 @pytest.mark.parametrize("name", ["cp3", "two_visible", "tucker", "rescal_bias", "train"])
 @pytest.mark.parametrize("kind", ["poisson", "linear"])
-def test_a_giant_root_row_is_cut_into_leaves(name, kind, monkeypatch):
+def test_a_giant_root_row_is_cut_into_leaves(name, kind):
     equation = EQUATIONS[name]
     if kind == "linear" and not equation.single:
         pytest.skip("weights have one term")
@@ -195,8 +195,7 @@ def test_a_giant_root_row_is_cut_into_leaves(name, kind, monkeypatch):
         place = equation.order.index(order[0])
         keep = (case.cells[:, place] == 1) | (np.arange(len(case.cells)) % 9 == 0)
         case = replace(case, cells=case.cells[keep], entries=case.entries[keep])
-        with monkeypatch.context() as patch:
-            cut_finely(patch, 5)
+        with tuned(**SMALL_LEAVES, max_leaf_entries=5):
             tree = case.tree()
             assert any(leaf.inside for leaf in tree.leaves)
             assert sum(map(tree.length, tree.leaves)) == len(tree)
@@ -213,10 +212,10 @@ SHAPES = {  # sizes, entries, which of the entries are used
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_any_shape_of_a_table_equals_the_reference(name, monkeypatch):
+def test_any_shape_of_a_table_equals_the_reference(name, tuning):
     (i, j), count, keep = SHAPES[name]
     if name != "large":
-        cut_finely(monkeypatch)
+        tuning(**SMALL_LEAVES)
     equation = replace(MATRIX, sizes={"i": i, "j": j})
     case = Case.draw(equation, equation.step("poisson", "ij", (0, 1), bound=True), seeded(name), count=count)
     chosen = keep(*case.cells.T)
@@ -460,7 +459,7 @@ def test_underflowing_entries_are_listed_and_left_out_of_gradients():
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 50])
-def test_chunks_of_underflowing_entries_give_the_same_counts(chunk, monkeypatch):
+def test_chunks_of_underflowing_entries_give_the_same_counts(chunk, tuning):
     equation, rng = RARE_EQUATIONS["cp3"], seeded("pieces")
     factors, _ = peaked(equation, rng)
     cells = equation.cells(rng, 100)
@@ -469,7 +468,7 @@ def test_chunks_of_underflowing_entries_give_the_same_counts(chunk, monkeypatch)
     turned = cells[:, [equation.indices.index(index) for index in order]].astype(np.int64)
     stats = Stats((), 0.0, turned, rng.gamma(2.0, 1.0, len(cells)), np.zeros((len(cells), 0)))
     whole, value = underflow_counts(plan, order, stats, list(factors.values()))
-    monkeypatch.setattr(TUNING, "underflow_chunk", chunk)
+    tuning(underflow_chunk=chunk)
     pieces, sum_of_values = underflow_counts(plan, order, stats, list(factors.values()))
     assert sum_of_values == pytest.approx(value, rel=1e-13)
     for a, b in zip(pieces, whole):

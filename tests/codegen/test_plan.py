@@ -12,7 +12,6 @@ from plait.executors import Threads
 from plait.inference import gamma
 from plait.inference.expected_counts import Counts
 from plait.inference.nonzeros import Nonzeros
-from plait.tuning import TUNING
 from tests.support.steps import Equation, equations, seeded
 
 MATRIX = Equation.read("X[i,j] = A[i,r] B[j,r]")
@@ -62,8 +61,8 @@ def test_every_factor_is_served_by_exactly_one_pass(name, entries, workers):
 
 
 @pytest.mark.parametrize("kind", ["poisson", "bernoulli"])
-def test_two_trees_give_the_counts_of_one_tree(kind, monkeypatch):
-    monkeypatch.setattr(TUNING, "min_parallel_entries", 1)
+def test_two_trees_give_the_counts_of_one_tree(kind, monkeypatch, tuning):
+    tuning(min_parallel_entries=1)
     rng = seeded("two trees")
     cells = LONG.cells(rng, 500)
     nonzeros = Nonzeros(cells, np.ones(len(cells)), rng.gamma(2.0, 1.0, len(cells)))

@@ -7,7 +7,6 @@ import pytest
 
 from plait.executors import Reference, Threads
 from plait.jit import TINY_SINGLE
-from plait.tuning import TUNING
 from tests.support.steps import Case, Equation, assert_equal_stats, equations, seeded
 
 EQUATIONS = equations()
@@ -27,8 +26,8 @@ def singles(case, arrays=True, entries=True):
 
 
 @pytest.fixture(autouse=True)
-def always_cut(monkeypatch):
-    monkeypatch.setattr(TUNING, "min_parallel_entries", 1)
+def always_cut(tuning):
+    tuning(min_parallel_entries=1)
 
 
 def kernels():
@@ -71,14 +70,14 @@ def test_entries_stored_as_floats_change_no_bit():
         np.testing.assert_array_equal(a, b)
 
 
-def test_long_sums_continue_in_doubles(monkeypatch):
+def test_long_sums_continue_in_doubles(tuning):
     equation = Equation.read("X[i,j] = A[i,r] B[j,r]", sizes={"i": 50_000, "j": 3})
     step = equation.step("poisson", "ij", (0, 1), bound=True)
     case = singles(Case.draw(equation, step, seeded("long"), count=150_000))
     error = []
-    monkeypatch.setattr(TUNING, "float_sum_rows", 0)
+    tuning(float_sum_rows=0)
     for flush in (1 << 30, 1000):
-        monkeypatch.setattr(TUNING, "float_sum_entries", flush)
+        tuning(float_sum_entries=flush)
         actual, expected = case.sum(Threads(2)).gradients[1], case.sum(Reference()).gradients[1]
         error.append(np.abs(equation.layouts[1].unpack(actual / np.where(expected > 0, expected, 1.0)) - 1.0).max())
     assert actual.dtype == np.float64

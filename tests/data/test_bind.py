@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from plait.data.binding.bind import bind
 from plait.data.binding.given import bind_exposure
-from plait.data.observation import observed
 from plait.data.sources.relation import Exposure, Relation
 from plait.model import Model
 from tests.support.data_errors import assert_mentions, error_text
+from tests.support.tuning import tuned
 
 INDICES = ("i", "j", "k")
 SHAPE = (3, 4, 2)
@@ -106,9 +106,7 @@ def bound(relation, entities=LABELS):
 
 @given(case=cases(), listing=st.booleans())
 def test_weights_and_cells_follow_the_definition(case, listing):
-    with pytest.MonkeyPatch.context() as patch:
-        if not listing:
-            patch.setattr(observed, "MAX_LISTED_CELLS", -1)
+    with tuned(max_opened_cells=1 << 26 if listing else -1):
         x = bound(case.relation())
     M = case.weights()
     at = x.weights.at(np.array(CELLS)).reshape(SHAPE)

@@ -15,8 +15,7 @@ from plait.data.sparse.csf import CSFCache, grow
 from plait.data.sparse.leaves import leaf_size
 from plait.fitting.options import Options
 from plait.fitting.prepare import prepare
-from plait.tuning import TUNING
-from tests.support.small_leaves import cut_finely
+from tests.support.tuning import SMALL_LEAVES, tuned
 
 INDICES = ("i", "j", "k")
 
@@ -63,8 +62,7 @@ def entries_of(tree):
 
 @given(tables(), st.integers(1, 9))
 def test_leaves_hold_every_entry_once_in_order(table, size):
-    with pytest.MonkeyPatch.context() as patch:
-        cut_finely(patch, size)
+    with tuned(**SMALL_LEAVES, max_leaf_entries=size):
         tree = grow(*table)
         assert list(itertools.chain.from_iterable(entries_of(tree))) == list(range(len(tree)))
         assert all(tree.length(leaf) == len(found) > 0 for leaf, found in zip(tree.leaves, entries_of(tree)))
@@ -72,10 +70,9 @@ def test_leaves_hold_every_entry_once_in_order(table, size):
         assert [piece.number for piece in tree.walk(1)] == list(range(tree.leaf_count))[1:]
 
 
-def test_a_heavy_root_is_cut_below_itself(monkeypatch):
+def test_a_heavy_root_is_cut_below_itself(tuning):
     cells = np.array([[0, n] for n in range(1000)] + [[n, 0] for n in range(1, 5)], np.uint32)
-    cut_finely(monkeypatch, 100)
-    monkeypatch.setattr(TUNING, "leaf_entries_per_row", 20_000)
+    tuning(**SMALL_LEAVES | {"max_leaf_entries": 100, "leaf_entries_per_row": 20_000})
     tree = grow(("i", "j"), {"i": 5, "j": 1000}, cells, np.ones(len(cells)), ("i", "j"))
     parts = [leaf for leaf in tree.leaves if leaf.inside]
     assert len(parts) == 11
@@ -111,8 +108,8 @@ def test_other_entries_keep_the_cells_of_a_tree(table):
     ("size", "kept"),
     [(256, np.uint8), (257, np.uint16), (65_537, np.uint32), (2**32, np.uint32), (2**32 + 1, np.uint64)],
 )
-def test_rows_of_large_trees_are_as_narrow_as_their_axis_allows(size, kept, monkeypatch):
-    monkeypatch.setattr(TUNING, "min_narrow_entries", 0)
+def test_rows_of_large_trees_are_as_narrow_as_their_axis_allows(size, kept, tuning):
+    tuning(min_narrow_entries=0)
     for dtype in (np.uint32, np.int64, np.uint64):
         tree = grow(("i", "j"), {"i": 2, "j": size}, np.array([[0, 1], [1, 0]], dtype), np.ones(2), ("j", "i"))
         assert [rows.dtype for rows in tree.rows] == [np.dtype(kept), np.dtype(np.uint8)]
@@ -120,8 +117,8 @@ def test_rows_of_large_trees_are_as_narrow_as_their_axis_allows(size, kept, monk
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_links_without_values_take_one_byte_each(likelihood, monkeypatch):
-    monkeypatch.setattr(TUNING, "min_narrow_entries", 0)
+def test_links_without_values_take_one_byte_each(likelihood, tuning):
+    tuning(min_narrow_entries=0)
     rng = np.random.default_rng(0)
     cells = rng.permutation(300 * 20)[:2000]
     links = plait.Relation(pl.DataFrame({"i": cells // 20, "j": cells % 20}), likelihood=likelihood)

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
-from plait.data.binding import listing as module
 from plait.data.binding.bind import bind
-from plait.data.sparse.parallel import MIN_THREADED_ROWS
 from plait.errors import DataError
 from plait.model import Model
+from tests.support.tuning import tuned
 
 GRAPH = Model("X[i, j] = A[i, r] B[j, r]\nj: i")
 MATRIX = Model("X[i, j] = A[i, r] B[j, r]")
@@ -54,10 +53,9 @@ def relations(draw):
     return model, plait.Relation(pl.DataFrame(columns), **options)
 
 
-def bound(model, relation, fewest=MIN_THREADED_ROWS):
+def bound(model, relation, fewest=50_000):
     """Bind a relation, or return the text of its error. Tables of `fewest` rows are packed into words."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MIN_THREADED_ROWS", fewest)
+    with tuned(min_threaded_rows=fewest):
         try:
             return bind(model, {"X": relation}, warn=False).relations["X"]
         except DataError as error:
@@ -87,7 +85,7 @@ def test_words_and_entries_bind_alike(case):
 
 def many(**columns):
     """More rows than are sorted plainly, in no order and each once."""
-    cells = np.random.default_rng(0).permutation(400 * 300)[: MIN_THREADED_ROWS + 7]
+    cells = np.random.default_rng(0).permutation(400 * 300)[:50_007]
     return {"i": cells // 300, "j": cells % 300, **{name: made(cells) for name, made in columns.items()}}
 
 

@@ -12,7 +12,6 @@ from plait.data.binding.bind import bind
 from plait.data.observation.pairs import Pairs, count_joined
 from plait.errors import ParameterError
 from plait.fitting.prepare import pairs_of
-from plait.tuning import TUNING
 from tests.support.pair_factors import PAIRS, draw, fit_of, remembered
 
 pytestmark = pytest.mark.usefixtures("sparse")
@@ -28,11 +27,11 @@ def test_pairs_are_the_sorted_links_of_all_relations(name, way):
         assert pairs.weights.sum() == np.prod(pairs.sizes)
 
 
-def test_few_pairs_are_an_array(monkeypatch):
+def test_few_pairs_are_an_array(tuning):
     model, data, *_ = draw("memory")
-    monkeypatch.setattr(TUNING, "max_dense_pairs", 7 * 6)
+    tuning(max_dense_pairs=7 * 6)
     assert pairs_of(data, model.factors) == {}
-    monkeypatch.setattr(TUNING, "max_dense_pairs", 7 * 6 - 1)
+    tuning(max_dense_pairs=7 * 6 - 1)
     assert list(pairs_of(data, model.factors)) == ["M"]
 
 
@@ -65,17 +64,18 @@ def test_the_size_of_a_join(common):
     assert count_joined(first, second, common) == sum(alike)
 
 
-def test_a_join_larger_than_memory_is_refused(monkeypatch):
+def test_a_join_larger_than_memory_is_refused(tuning):
     model, data, *_ = draw("two")
     pairs = pairs_of(data, model.factors)
     count = count_joined(pairs["M"], pairs["N"], [(1, 0)])
-    monkeypatch.setattr(plait.fitting.validation, "memory", lambda: count * 52.0 - 1)
+    tuning(memory_bytes=count * 52.0 - 1)
     with pytest.raises(
         ParameterError, match=rf"X: M\[i, j, z\] and N\[j, k, y\] .* with {count:,} combinations of i, j, k"
     ):
         fit_of(model, data)
-    monkeypatch.setattr(plait.fitting.validation, "memory", lambda: count * 52.0)
-    fit_of(model, data, max_iter=0)
+    tuning(memory_bytes=count * 52.0)  # enough for the join
+    with pytest.raises(ParameterError, match="factor M is too large"):
+        fit_of(model, data)
 
 
 # --- settings of such a factor

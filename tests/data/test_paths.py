@@ -12,8 +12,6 @@ import plait
 from plait import Exposure, Model, Relation
 from plait.data.binding.given import bind_exposure
 from plait.errors import DataError
-from plait.evidence import graph_walks as module
-from plait.tuning import TUNING
 from tests.support.data_errors import assert_mentions, error_text
 
 FRIENDS = Model("friends[user, friend] = U[user, r] F[friend, r]\nfriend: user")
@@ -109,9 +107,9 @@ def test_both_directions_have_bitwise_equal_values(length):
     assert all(a != b for a, b in found)
 
 
-def test_small_chunks_give_the_same_table(monkeypatch):
+def test_small_chunks_give_the_same_table(tuning):
     whole = [plait.evidence.paths(GRAPHS["karate"], length, model=FRIENDS) for length in (2, 3)]
-    monkeypatch.setattr(TUNING, "path_sums", 1)
+    tuning(path_sums=1)
     for length, table in zip((2, 3), whole):
         assert plait.evidence.paths(GRAPHS["karate"], length, model=FRIENDS).equals(table)
 
@@ -219,7 +217,7 @@ def test_bad_arguments_are_refused(data, options, words):
     assert_mentions(error_text(plait.evidence.paths, data, **options), *words)
 
 
-def test_more_pairs_than_memory_holds_are_refused(monkeypatch):
-    monkeypatch.setattr(module, "memory", lambda: 1e4)
+def test_more_pairs_than_memory_holds_are_refused(tuning):
+    tuning(memory_bytes=1e4)
     with pytest.raises(DataError, match=r"more than [\d,]+ pairs have paths of length 3.*\n.*use `length=2`"):
         plait.evidence.paths(GRAPHS["karate"], 3, model=FRIENDS)

@@ -1,4 +1,4 @@
-"""Sorting against np.lexsort, and CSF against its cells. Above MIN_THREADED_ROWS rows the code is compiled."""
+"""Sorting against np.lexsort, and CSF against its cells. Above `TUNING.min_threaded_rows` rows the code is compiled."""
 
 import itertools
 
@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from plait.data.sparse.csf import grow, narrow
 from plait.data.sparse.csf_index import CSFIndex, repeats
-from plait.data.sparse.parallel import MIN_THREADED_ROWS, by_pieces, on_threads, ranges
+from plait.data.sparse.parallel import by_pieces, on_threads, ranges
 from plait.data.sparse.sorting import in_order, is_uniform, sort_cells, sort_order, sort_rows, taken
+from plait.tuning import TUNING
 
-LARGE = MIN_THREADED_ROWS + 1
+LARGE = TUNING.min_threaded_rows + 1
 
 
 def lexsorted(columns):
@@ -105,7 +106,7 @@ def sorted_cells(sizes, count, dtype=np.uint32, seed=0):
     return np.unique(np.stack(columns_over(sizes, count, seed, dtype), axis=1), axis=0)
 
 
-@pytest.mark.parametrize("count", [0, 1, 500, 3 * MIN_THREADED_ROWS])
+@pytest.mark.parametrize("count", [0, 1, 500, 3 * LARGE])
 @pytest.mark.parametrize("sizes", [(), (70_000, 9, 11), (5, 300, 700), (10**6, 10**6, 10**6), (10**5, 4), (10**7,)])
 def test_fibres_give_back_their_cells(sizes, count):
     indices = tuple("ijk"[: len(sizes)])
@@ -130,7 +131,7 @@ def test_fibres_are_equal_if_their_cells_are():
     assert not one.equals(CSFIndex.of(("j", "i"), (9, 9), cells))
 
 
-@pytest.mark.parametrize("count", [0, 1, 40, 2 * MIN_THREADED_ROWS])
+@pytest.mark.parametrize("count", [0, 1, 40, 2 * LARGE])
 def test_repeated_cells_are_counted(count):
     column = np.sort(np.random.default_rng(3).integers(0, max(count // 2, 1), count))
     cells = np.stack([column, column % 3], axis=1).astype(np.uint32)
@@ -138,7 +139,7 @@ def test_repeated_cells_are_counted(count):
     assert repeats(cells[:, :0]) == max(count - 1, 0)
 
 
-@pytest.mark.parametrize("count", [1, 300, 2 * MIN_THREADED_ROWS])
+@pytest.mark.parametrize("count", [1, 300, 2 * LARGE])
 @pytest.mark.parametrize("sizes", [(500, 7, 90), (200_000,), (3, 70_000)])
 def test_places_of_cells_equal_a_dictionary(sizes, count):
     cells = sorted_cells(sizes, count)
@@ -163,7 +164,7 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize("kind", ENTRIES)
-@pytest.mark.parametrize("count", [300, 2 * MIN_THREADED_ROWS])
+@pytest.mark.parametrize("count", [300, 2 * LARGE])
 def test_a_tree_in_any_order_holds_the_sorted_cells(count, kind):
     indices, sizes = ("i", "j", "k", "l"), {"i": 31, "j": 7, "k": 500, "l": 90}
     cells = sorted_cells(tuple(sizes.values()), count)
@@ -182,7 +183,7 @@ def test_a_tree_in_any_order_holds_the_sorted_cells(count, kind):
 # arrays ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [0, 5, 3 * MIN_THREADED_ROWS])
+@pytest.mark.parametrize("count", [0, 5, 3 * LARGE])
 def test_taken_equals_indexing(count):
     rng = np.random.default_rng(1)
     order = rng.permutation(count).astype(np.uint32)
@@ -190,7 +191,7 @@ def test_taken_equals_indexing(count):
         np.testing.assert_array_equal(taken(array, order), array[order])
 
 
-@pytest.mark.parametrize("count", [10, 3 * MIN_THREADED_ROWS])
+@pytest.mark.parametrize("count", [10, 3 * LARGE])
 def test_narrow_is_lossless(count):
     counts = np.random.default_rng(2).poisson(3.0, count).astype(np.float64)
     kinds = {255.0: np.uint8, 256.0: np.uint16, 65_536.0: np.float32, 0.5: np.float32, -1.0: np.float32}

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.data.observation.weights import Weights
-from plait.data.sparse import keys
 from plait.errors import DataError
-from plait.tuning import TUNING
+from tests.support.tuning import tuned
 
 INDICES = ("i", "j", "k")
 SHAPE = (3, 4, 2)
@@ -91,8 +90,7 @@ def test_expressions_equal_those_of_dense_arrays(pair):
 @given(expressions())
 def test_keys_over_64_bits_change_nothing(pair):
     w, dense = pair
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys, "SPAN", 5)  # so that every table needs the fallback
+    with tuned(key_span=5):  # so that every table needs the fallback
         again = w * w + w
         assert again.at(CELLS).tolist() == (dense * dense + dense).ravel().tolist()
         is_well_formed(again)
@@ -156,8 +154,8 @@ def test_weights_of_other_shapes_are_refused():
         Weights.from_vector(("i",), (3,), "i", [1, 2])
 
 
-def test_a_huge_join_is_refused(monkeypatch):
-    monkeypatch.setattr(TUNING, "max_join_entries", 5)
+def test_a_huge_join_is_refused(tuning):
+    tuning(max_join_entries=5)
     sizes = {"i": 3, "j": 4, "k": 2, "l": 2}
     a = Weights.from_table(tuple(sizes), tuple(sizes.values()), "ij", np.array([[0, 0], [1, 1], [2, 2]]))
     b = Weights.from_table(tuple(sizes), tuple(sizes.values()), "kl", np.array([[0, 0], [1, 1]]))

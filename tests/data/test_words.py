@@ -5,16 +5,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plait.data.sparse import words as module
 from plait.data.sparse.csf_index import CSFIndex
-from plait.data.sparse.parallel import MIN_THREADED_ROWS
 from plait.data.sparse.sorting import sort_words
 from plait.data.sparse.words import CellWords, WordFormat
 from plait.machine import resident
+from plait.tuning import TUNING
+from tests.support.tuning import tuned
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("count", [0, 1, 300, 3 * MIN_THREADED_ROWS])
+@pytest.mark.parametrize("count", [0, 1, 300, 3 * TUNING.min_threaded_rows])
 def test_words_are_sorted_in_place(count, threads):
     words = np.random.default_rng(0).integers(0, 2**63, count, dtype=np.uint64)
     words[: count // 2] %= np.uint64(5)  # many equal words
@@ -34,8 +34,7 @@ def test_words_hold_the_distinct_cells_and_sums(data, stretch):
     values = rng.integers(0, most + 1, count) if most else np.ones(count, np.int64)
     gap = data.draw(st.integers(0, 5))
     indices = tuple("ijkl"[: len(sizes)])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "RELEASE_WORDS", stretch)
+    with tuned(release_words=stretch):
         words = CellWords(WordFormat(sizes, most.bit_length()), count + gap)
         half = count // 2
         for at, part in ((0, slice(0, half)), (half + gap, slice(half, count))):

@@ -14,7 +14,6 @@ from plait.evaluation.calibrate import SHRINKAGE, log_likelihood, newton, regres
 from plait.evaluation.negative_sampling import KnownLinks, count_non_links, uniform
 from plait.storage.calibration import Calibration
 from plait.storage.fitted import closed_cells
-from plait.tuning import TUNING
 from tests.support.evaluating import INDICES, MODEL, fit_counts
 from tests.support.posteriors import cp_fit, cp_rates, random_cp
 
@@ -252,12 +251,12 @@ def test_what_cannot_calibrate_is_refused(held_out):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_non_links_are_counted(held_out, monkeypatch, listed):
+def test_non_links_are_counted(held_out, tuning, listed):
     fit, _ = held_out["bernoulli"]
     known = fit.known["X"]
     links = KnownLinks(known, closed_cells(fit, "X"), known.cells[:0], INDICES)
     if not listed:
-        monkeypatch.setattr(TUNING, "max_negatives_listed", 0)
+        tuning(max_negatives_listed=0)
     exact = len(np.unique(uniform(links, 10_000, np.random.default_rng(0)), axis=0))
     assert count_non_links(links) == (exact if listed else pytest.approx(exact, rel=0.02))
 

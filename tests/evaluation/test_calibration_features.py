@@ -12,7 +12,6 @@ import plait
 from plait.errors import DataError, InexactSearchWarning, ParameterError, StorageError
 from plait.evaluation.calibrate import SHRINKAGE, newton, regress
 from plait.storage.calibration import Calibration, CalibrationFeature
-from plait.tuning import TUNING
 
 SIZES = {"u": 9, "a": 8, "h": 5}
 MODEL = "X[u, a, h] = U[u, r] A[a, r] H[h, r]"
@@ -149,8 +148,8 @@ def test_probabilities_follow_the_layer(fit):
 
 @pytest.mark.parametrize("all_cells", [2**20, 0])
 @pytest.mark.parametrize("query", [{}, {"given": {"u": 3}}, {"per": "u"}, {"per": ["u", "h"]}, {"include_known": True}])
-def test_top_is_the_order_of_probabilities(fit, query, all_cells, monkeypatch):
-    monkeypatch.setattr(TUNING, "all_cells", all_cells)
+def test_top_is_the_order_of_probabilities(fit, query, all_cells, tuning):
+    tuning(all_cells=all_cells)
     own = layered(fit)
     found = own.top("X", k=4, score="probability", **query)
     table = own.predict("X", CELLS).with_columns(known=fit.known["X"].contain(CELLS.to_numpy()))
@@ -163,9 +162,8 @@ def test_top_is_the_order_of_probabilities(fit, query, all_cells, monkeypatch):
     np.testing.assert_allclose(found["probability"], expected["probability"], rtol=1e-12)
 
 
-def test_a_search_that_ends_early_says_so(fit, monkeypatch):
-    monkeypatch.setattr(TUNING, "all_cells", 0)
-    monkeypatch.setattr(TUNING, "max_calibrated_cells", 0)
+def test_a_search_that_ends_early_says_so(fit, tuning):
+    tuning(all_cells=0, max_calibrated_cells=0)
     with pytest.warns(InexactSearchWarning, match="X: the list may lack some links"):
         assert len(layered(fit).top("X", k=2, score="probability")) == 2
     layered(fit).top("X", k=2, score="rate")

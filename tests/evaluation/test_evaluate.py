@@ -18,7 +18,6 @@ from plait.errors import DataError, ParameterError
 from plait.evaluation.measure import popularity
 from plait.evaluation.negative_sampling import KnownLinks, corrupted, uniform
 from plait.rendering.text import render
-from plait.tuning import TUNING
 from tests.support.evaluating import INDICES, KNOWN, TEST, S, check_refused, fit_counts, fit_rates
 
 
@@ -174,8 +173,8 @@ def some_links(shape=(6, 5, 4), n=50, seed=0):
 
 
 @pytest.mark.parametrize("listed", [2**20, 0])
-def test_uniform_non_links_are_no_links_and_all_equally_likely(monkeypatch, listed):
-    monkeypatch.setattr(TUNING, "max_negatives_listed", listed)
+def test_uniform_non_links_are_no_links_and_all_equally_likely(tuning, listed):
+    tuning(max_negatives_listed=listed)
     links, cells = some_links()
     drawn = uniform(links, 20_000, np.random.default_rng(0))
     found = {tuple(cell): 0 for cell in np.argwhere(np.ones(links.shape)).tolist() if tuple(cell) not in cells}
@@ -186,8 +185,8 @@ def test_uniform_non_links_are_no_links_and_all_equally_likely(monkeypatch, list
 
 @pytest.mark.parametrize("rounds", [30, 0])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_corrupted_cells_differ_in_one_entity_and_are_no_links(monkeypatch, axis, rounds):
-    monkeypatch.setattr(TUNING, "negative_rounds", rounds)
+def test_corrupted_cells_differ_in_one_entity_and_are_no_links(tuning, axis, rounds):
+    tuning(negative_rounds=rounds)
     links, cells = some_links()
     start = np.repeat(links.cells[:3], 2000, axis=0)
     changed, possible = corrupted(links, start, axis, np.random.default_rng(0))
@@ -411,8 +410,8 @@ def test_names_in_another_order_give_the_same_ranks():
 
 @pytest.mark.parametrize("name", ["links", "binary links"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_ranks_of_a_fit_are_those_of_a_loop_over_all_candidates(monkeypatch, fits, name, axis):
-    monkeypatch.setattr(TUNING, "ranking_scores", 20)  # several pieces
+def test_ranks_of_a_fit_are_those_of_a_loop_over_all_candidates(tuning, fits, name, axis):
+    tuning(ranking_scores=20)  # several pieces
     fit, test = fits[name]
     cells = np.stack([test[i].to_numpy() for i in INDICES], axis=1)
     known = {tuple(c) for c in fit.known["X"].cells.tolist()} | {tuple(c) for c in cells.tolist()}

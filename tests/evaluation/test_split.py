@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import plait
 from plait.errors import DataError, ParameterError
-from plait.tuning import TUNING
 from tests.support.evaluating import INDICES, MODEL, check_refused
 from tests.support.ways_of_observing import WAYS
 
@@ -114,11 +113,11 @@ def test_all_cells_of_a_hidden_entity_or_pair_are_hidden_and_tested(by, axis, co
     assert split.zeros == np.count_nonzero(X[hidden] == 0)
 
 
-def test_only_listed_cells_are_candidates_where_only_they_are_observed(monkeypatch):
+def test_only_listed_cells_are_candidates_where_only_they_are_observed(tuning):
     X = counts(6)
     listed = np.random.default_rng(0).random(X.shape) < 0.5
     table = pl.DataFrame({**dict(zip(INDICES, np.nonzero(listed))), "value": X[listed]})
-    monkeypatch.setattr(TUNING, "max_listed_cells", 10)  # the tensor is too large to list, the cells are not
+    tuning(max_listed_cells=10)  # the tensor is too large to list, the cells are not
     split = plait.train_test_split(plait.Relation(table, observed="listed"), fraction=0.5, seed=0)
     hidden = hidden_mask(split.test, X.shape)
     assert split.candidates == listed.sum()

@@ -65,8 +65,8 @@ def test_restricted_predictions_are_those_of_weighted_refits_where_all_columns_a
         np.testing.assert_allclose(value, expected, rtol=2e-4, atol=2e-6)
 
 
-def test_restricted_predictions_keep_the_largest_of_each_row(monkeypatch):
-    monkeypatch.setattr(module, "KEPT_PER_ROW", 2)
+def test_restricted_predictions_keep_the_largest_of_each_row(tuning):
+    tuning(ridge_row_predictions=2)
     X = random_links(30, 8, 0.3, 4)
     every = {(r, c) for r, c in zip(*np.nonzero(X.toarray()))}
     for per_row in (True, False):

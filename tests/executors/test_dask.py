@@ -17,7 +17,6 @@ from plait.cli import app
 from plait.executors import Dask, Threads
 from plait.executors import dask as driver
 from plait.executors.dask_worker import WorkerBlocks, WorkerLinks
-from plait.tuning import TUNING
 from tests.bits import digest
 from tests.support.cluster import in_the_middle, scale
 
@@ -70,9 +69,9 @@ def test_any_number_of_workers_gives_the_bits_of_threads(count, workers, client,
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("wide", [False, True])
-def test_a_killed_worker_changes_no_bit(wide, workers, client, data, expected, monkeypatch):
+def test_a_killed_worker_changes_no_bit(wide, workers, client, data, expected, monkeypatch, tuning):
     scale(workers, client, 2)
-    monkeypatch.setattr(TUNING, "join_bytes", 0 if wide else 1 << 40)
+    tuning(join_bytes=0 if wide else 1 << 40)
     assert fit(data, client) == expected
     pids = client.run(os.getpid)
     calls = in_the_middle(monkeypatch, 7, lambda: os.kill(next(iter(pids.values())), signal.SIGKILL))
@@ -167,10 +166,10 @@ def _fail(*given):
     return 1 // 0
 
 
-def test_a_wrong_client_is_refused(monkeypatch):
+def test_a_wrong_client_is_refused(monkeypatch, tuning):
     with pytest.raises(plait.errors.ParameterError, match=r"distributed\.Client, or the address"):
         Dask(3)
-    monkeypatch.setattr(TUNING, "connect_seconds", 0.3)
+    tuning(connect_seconds=0.3)
     with pytest.raises(plait.errors.ParameterError, match=r"no Dask scheduler answers at 'tcp:") as caught:
         Dask("tcp://127.0.0.1:9")
     assert "dask scheduler" in caught.value.hint
@@ -308,8 +307,8 @@ def test_plait_check_forecasts_the_cost_on_a_cluster(workers, folder):
 
 
 @pytest.mark.thorough
-def test_a_wrong_address_exits_with_2(folder, monkeypatch):
-    monkeypatch.setattr(TUNING, "connect_seconds", 0.3)
+def test_a_wrong_address_exits_with_2(folder, tuning):
+    tuning(connect_seconds=0.3)
     done = CliRunner().invoke(app, ["fit", "model.toml", "-o", "run", "--dask", "tcp://127.0.0.1:9"])
     assert done.exit_code == 2
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in done.stderr

@@ -11,18 +11,17 @@ import plait
 from plait.executors import Dask, Threads, dask
 from plait.executors.dask import RUNS_PER_THREAD, assign, cut_runs
 from plait.executors.dask_worker import WorkerLinks
-from plait.tuning import TUNING
 from tests.bits import digest
-from tests.support.small_leaves import cut_finely
 from tests.support.steps import Case, Equation, assert_same_bits, equations, seeded
+from tests.support.tuning import SMALL_LEAVES
 
 EQUATIONS = equations()
 MATRIX = replace(Equation.read("X[i,j] = A[i,r] B[j,r]"), sizes={"i": 40, "j": 30})
 
 
 @pytest.fixture
-def finely(monkeypatch):
-    cut_finely(monkeypatch, 9)
+def finely(tuning):
+    tuning(**SMALL_LEAVES, max_leaf_entries=9)
 
 
 @pytest.fixture
@@ -72,8 +71,8 @@ def test_a_root_row_cut_between_runs_gives_the_bits_of_threads(order, finely, ex
 
 
 @pytest.mark.budget(5)
-def test_a_factor_over_pairs_gives_the_bits_of_threads(finely, executor, sent, monkeypatch):
-    monkeypatch.setattr(TUNING, "max_dense_pairs", 0)
+def test_a_factor_over_pairs_gives_the_bits_of_threads(finely, executor, sent, tuning):
+    tuning(max_dense_pairs=0)
     i, j, k = np.argwhere(np.random.default_rng(0).random((12, 11, 6)) < 0.3).T
     data = {"X": pl.DataFrame({"i": i, "j": j, "k": k})}
     model, some = "X[i,j,k] = A[i,r] B[j,r] C[k,r] + M[i,j]", {"rank": 2, "seed": 0, "max_iter": 3, "progress": False}
@@ -92,8 +91,8 @@ def test_rare_entries_keep_their_cells(finely, executor):
     assert_same_bits(case.sum(executor), one)
 
 
-def test_sums_joined_by_workers_have_the_same_bits(finely, executor, monkeypatch):
-    monkeypatch.setattr(TUNING, "join_bytes", 0)
+def test_sums_joined_by_workers_have_the_same_bits(finely, executor, monkeypatch, tuning):
+    tuning(join_bytes=0)
     monkeypatch.setattr(dask, "Joined", None)  # of this process
     case = drawn(MATRIX)
     assert_same_bits(case.sum(executor), case.sum(Threads(1)))

@@ -12,7 +12,6 @@ import plait
 from plait.analysis.explain.counterfactual import try_change
 from plait.config.config_file import data_of
 from plait.explore.whatif import MAX_WAITING, Question, TrialJob, Trials
-from plait.tuning import TUNING
 from tests.support.explore_run import make_run, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::plait.errors.SpellingWarning")  # of names that are meant
@@ -209,16 +208,16 @@ def test_a_full_queue_refuses_and_the_page_says_so(run, slow):
         assert "Waiting" in own.get(f"/whatif/{waiting[-1].id}").text
 
 
-def test_a_late_worker_is_stopped(slow, monkeypatch):
-    monkeypatch.setattr(TUNING, "whatif_grace_seconds", 0.2)
+def test_a_late_worker_is_stopped(slow, tuning):
+    tuning(whatif_grace_seconds=0.2)
     trials = slow(0.3)
     first, second = trials.ask(QUESTION), trials.ask(QUESTION)
     _until(first, "late")
     _until(second, "late")
 
 
-def test_answers_are_kept_up_to_a_number(slow, monkeypatch):
-    monkeypatch.setattr(TUNING, "whatif_answers", 3)
+def test_answers_are_kept_up_to_a_number(slow, tuning):
+    tuning(whatif_answers=3)
     trials = slow(60)
     jobs = [trials.ask(QUESTION) for _ in range(5)]
     assert list(trials.jobs) == [job.id for job in jobs[2:]]

@@ -9,7 +9,6 @@ from polars.testing import assert_frame_equal
 
 import plait
 from plait.files import line_of
-from plait.tuning import TUNING
 from tests.support.data_errors import assert_mentions, error_text
 
 TRIPLES = ["head", "relation", "tail"]
@@ -47,8 +46,8 @@ def test_one_field_that_is_no_plain_number_makes_a_column_text(code):
     ],
     ids=["word", "leading zeros", "nan", "decimal", "number below empty fields"],
 )
-def test_a_late_field_changes_the_type_of_its_column(first, last, found, monkeypatch):
-    monkeypatch.setattr(TUNING, "csv_sample_bytes", 40)
+def test_a_late_field_changes_the_type_of_its_column(first, last, found, tuning):
+    tuning(csv_sample_bytes=40)
     fields = [*first, last]
     table = plait.read(given("id,n\n" + "".join(f"{field},1.5\n" for field in fields)))
     assert table["id"].to_list() == found(fields)
@@ -174,12 +173,12 @@ FAULTS: dict[str, tuple[bytes, dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_a_fault_is_named_with_line_and_column(case, monkeypatch):
+def test_a_fault_is_named_with_line_and_column(case, tuning):
     data, options, words = FAULTS[case]
     text = message(given(data), **options)
     assert_mentions(text, "visits.csv", *words)
     for chunk in (1, 20):
-        monkeypatch.setattr(TUNING, "csv_chunk_bytes", chunk)
+        tuning(csv_chunk_bytes=chunk)
         assert message("visits.csv", **options) == text
     if "offset" not in text:
         packed = given(gzip.compress(data), "visits.csv.gz")
@@ -199,8 +198,8 @@ def test_options_that_contradict_are_refused(options, words):
     assert_mentions(message(given("user,plays\na,1\n"), **options), *words)
 
 
-def test_a_fault_beyond_the_sample_is_found(monkeypatch):
-    monkeypatch.setattr(TUNING, "csv_sample_bytes", 40)
+def test_a_fault_beyond_the_sample_is_found(tuning):
+    tuning(csv_sample_bytes=40)
     rows = "".join(f"u{k},{k}\n" for k in range(5000))
     assert message(given(f"user,value\n{rows}x,y\n")).startswith("visits.csv, line 5002, column 'value': 'y'")
     assert message(given(f"user,value\n{rows}x\n{rows}")).startswith("visits.csv, line 5002: 1 field,")
@@ -211,8 +210,8 @@ def test_a_fault_beyond_the_sample_is_found(monkeypatch):
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 4 << 20])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_line_of_finds_every_row_at_any_chunk_size(chunk, end, monkeypatch):
-    monkeypatch.setattr(TUNING, "csv_chunk_bytes", chunk)
+def test_line_of_finds_every_row_at_any_chunk_size(chunk, end, tuning):
+    tuning(csv_chunk_bytes=chunk)
     rng = np.random.default_rng(chunk)
     text, lines = f"user,n{end}", []
     for k in range(60):
@@ -229,8 +228,8 @@ def test_a_txt_must_say_whether_it_has_a_header():
     assert_mentions(message(given("a\tb\tc\n", "train.txt")), "train.txt, line 1", "`columns`", "`header=True`")
 
 
-def test_a_truncated_or_damaged_gzip_is_named(monkeypatch):
-    monkeypatch.setattr(TUNING, "csv_sample_bytes", 40)
+def test_a_truncated_or_damaged_gzip_is_named(tuning):
+    tuning(csv_sample_bytes=40)
     whole = gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (k, k * k % 977) for k in range(20_000)))
     for cut in (whole[:1000], whole[:-9]):
         assert_mentions(message(given(cut, "t.csv.gz")), "t.csv.gz", "is truncated")
@@ -312,8 +311,8 @@ BAD = [
 @pytest.mark.parametrize("rows", [rows for _, rows in BAD], ids=[name for name, _ in BAD])
 @pytest.mark.parametrize("before", [0, 1, 30])
 @pytest.mark.parametrize("end", ["", ".gz"])
-def test_bad_rows_are_left_out_with_one_warning(rows, before, end, monkeypatch):
-    monkeypatch.setattr(TUNING, "csv_sample_bytes", 60)
+def test_bad_rows_are_left_out_with_one_warning(rows, before, end, tuning):
+    tuning(csv_sample_bytes=60)
     good = [(f"u{n}", "a\nb" if n == 2 else "gym", n) for n in range(60)]
     lines = [f'{user},"{place}",{value}\n' for user, place, value in good]
     text = "".join(["user,place,value\n", *lines[:before], rows, *lines[before:]])

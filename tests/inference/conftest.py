@@ -7,7 +7,6 @@ import plait.fitting.ensemble
 import plait.inference.expected_counts
 from plait.inference import acceleration
 from plait.inference.problem import Problem
-from plait.tuning import TUNING
 
 
 @pytest.fixture
@@ -32,9 +31,9 @@ def rare(monkeypatch):
 
 
 @pytest.fixture
-def leaps(monkeypatch):
+def leaps(monkeypatch, tuning):
     """Whether each leap of the fits so far was accepted; small data, so they need not be calm to leap."""
-    monkeypatch.setattr(TUNING, "max_momentum_change", np.inf)
+    tuning(max_momentum_change=np.inf)
     seen, count = [], acceleration.Momentum.count
 
     def watched(self, problem, last, tol, max_iter):

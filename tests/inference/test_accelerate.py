@@ -7,7 +7,6 @@ import plait
 from plait.inference import acceleration
 from plait.inference.loop import ADAPT_WARM
 from plait.inference.row_kernels import extrapolate
-from plait.tuning import TUNING
 from tests.support.infer_laws import BOTH_LIKELIHOODS, NAMES, PRODUCTS, parse_strategy, rises
 from tests.support.problems import make
 
@@ -98,19 +97,19 @@ def test_refused_leap_leaves_the_sweep_as_it_was(monkeypatch, leaps):
         np.testing.assert_allclose(refused.factors[name].mean, factor.mean, rtol=1e-9)
 
 
-def test_leaps_that_go_too_far_are_refused_and_the_bound_still_rises(monkeypatch, leaps):
-    monkeypatch.setattr(TUNING, "momentum_delay", 0.0)
+def test_leaps_that_go_too_far_are_refused_and_the_bound_still_rises(tuning, leaps):
+    tuning(momentum_delay=0.0)
     case = make("cp3")
     rises(case, case.fit(max_iter=120, accelerate=True))
     assert any(leaps)
     assert not all(leaps)
 
 
-def test_fit_leaps_only_if_asked_to_and_calm(monkeypatch, leaps):
+def test_fit_leaps_only_if_asked_to_and_calm(tuning, leaps):
     fit = plait.fit(CP3, {"X": counts()}, rank=3, seed=0, max_iter=40, tol=0.0)
     assert not leaps
     assert fit.settings["accelerate"] is False
-    monkeypatch.setattr(TUNING, "max_momentum_change", 0.0)
+    tuning(max_momentum_change=0.0)
     plait.fit(CP3, {"X": counts()}, rank=3, seed=0, max_iter=40, tol=0.0, accelerate=True)
     assert not leaps
 

@@ -11,7 +11,7 @@ from plait.tuning import TUNING
 from tests.support.infer_laws import BOTH_LIKELIHOODS
 from tests.support.models import EXPOSED, MODELS
 from tests.support.problems import bits, make, starts
-from tests.support.small_leaves import cut_finely
+from tests.support.tuning import SMALL_LEAVES
 from tests.support.ways_of_observing import WAYS
 
 # Of a few listed cells all may be links.
@@ -186,16 +186,16 @@ def test_a_factor_may_have_a_name_of_the_engine(name):
 @pytest.mark.quick(name=["cp3", "tucker", "coupled_paper", "two_visible"])
 @pytest.mark.parametrize("method", NAMED)
 @pytest.mark.parametrize("name", ["cp3", "tucker", "scalar", "two_visible", "coupled_paper"])
-def test_two_threads_give_the_same_bits_as_one(name, method, monkeypatch):
-    cut_finely(monkeypatch)
+def test_two_threads_give_the_same_bits_as_one(name, method, tuning):
+    tuning(**SMALL_LEAVES)
     case = make(name, "missing_cells", "bernoulli" if name == "tucker" else "poisson", exposed=True)
     one, two = (case.fit(method, max_iter=10, threads=threads) for threads in (1, 2))
     assert bits(one) == bits(two)
 
 
 @pytest.mark.parametrize("name", ["given_in_terms", "symmetric_coupled", "rescal_bias"])
-def test_three_threads_give_the_same_bits_of_a_sum_as_one(name, monkeypatch):
-    cut_finely(monkeypatch)
+def test_three_threads_give_the_same_bits_of_a_sum_as_one(name, tuning):
+    tuning(**SMALL_LEAVES)
     case = make(name, "missing_cells")
     one, three = (case.fit(max_iter=8, threads=threads) for threads in (1, 3))
     assert bits(one) == bits(three)

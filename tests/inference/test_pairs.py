@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 
 import plait
-from plait.tuning import TUNING
 from tests.support.pair_factors import PAIRS, draw, fit_of, objective, state_of, sweep
 from tests.support.problems import Start, assert_same
+from tests.support.tuning import tuned
 
 pytestmark = pytest.mark.usefixtures("sparse")
 
@@ -62,17 +62,16 @@ def test_no_sweep_lowers_the_bound(name):
         assert (np.diff([record.objective for record in fit.history]) >= -1e-9 * scale).all(), (method, way)
 
 
-def dense_from(model, data, fit, monkeypatch, max_iter):
+def dense_from(model, data, fit, max_iter):
     """A fit with a row for every pair, from where a fit with rows for pairs with links ended."""
-    with monkeypatch.context() as patch:
-        patch.setattr(TUNING, "max_dense_pairs", 1 << 12)
+    with tuned(max_dense_pairs=1 << 12):
         return fit_of(model, data, max_iter=max_iter, init={n: Start(*arrays) for n, arrays in state_of(fit).items()})
 
 
 @pytest.mark.parametrize("name", ["lone", "alone"])
-def test_where_the_exposure_is_constant_nothing_is_lost_by_sharing(name, monkeypatch):
+def test_where_the_exposure_is_constant_nothing_is_lost_by_sharing(name):
     model, data, *_ = draw(name)
-    dense = dense_from(model, data, fit_of(model, data, max_iter=3), monkeypatch, 20)
+    dense = dense_from(model, data, fit_of(model, data, max_iter=3), 20)
     longer = fit_of(model, data, max_iter=23)
     np.testing.assert_allclose(
         [r.objective for r in longer.history[3:]], [r.objective for r in dense.history], rtol=1e-9
@@ -83,10 +82,10 @@ def test_where_the_exposure_is_constant_nothing_is_lost_by_sharing(name, monkeyp
 
 
 @pytest.mark.parametrize("name", ["memory", "two", "coupled"])
-def test_elsewhere_the_bound_is_below_that_of_a_row_for_every_pair(name, monkeypatch):
+def test_elsewhere_the_bound_is_below_that_of_a_row_for_every_pair(name):
     model, data, *_ = draw(name)
     by_pairs = fit_of(model, data, max_iter=40)
-    dense = dense_from(model, data, by_pairs, monkeypatch, 40)
+    dense = dense_from(model, data, by_pairs, 40)
     assert all(factor.pairs is None for factor in dense.factors.values())
     assert dense.history[0].objective == pytest.approx(by_pairs.objective, rel=1e-9)
     assert dense.objective > by_pairs.objective

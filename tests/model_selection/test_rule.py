@@ -7,7 +7,7 @@ import pytest
 import plait
 from plait.model_selection import rank_rule
 from plait.model_selection.rank_rule import rank_by_rule, scale_of
-from plait.tuning import TUNING
+from tests.support.tuning import tuned
 
 MATRIX = "X[i,j] = A[i,r] B[j,r]"
 CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
@@ -48,13 +48,12 @@ def test_the_rule_gives_about_three_numbers_for_every_two_coordinates_of_a_link(
     assert 0.6 < found.numbers(size) / (1.5 * found.coordinates) < 1.6
 
 
-def test_the_rule_limits_the_time_of_a_sweep_and_memory(monkeypatch):
+def test_the_rule_limits_the_time_of_a_sweep_and_memory(tuning):
     found = scale(MATRIX, (np.random.default_rng(0).random((300, 300)) < 0.2).astype(float))
     free = rank_by_rule(found)
-    with monkeypatch.context() as patch:
-        patch.setattr(TUNING, "max_sweep_products", found.work(free) / 3)
+    with tuned(max_sweep_products=found.work(free) / 3):
         assert found.work(rank_by_rule(found)) <= found.work(free) / 3
-    monkeypatch.setattr(rank_rule, "memory", lambda: 4 * 8 * rank_rule.ARRAYS_PER_FACTOR * found.numbers(4))
+    tuning(memory_bytes=4 * 8 * rank_rule.ARRAYS_PER_FACTOR * found.numbers(4))
     assert rank_by_rule(found) <= 4 < free
 
 

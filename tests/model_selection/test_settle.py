@@ -10,7 +10,6 @@ import plait
 from lab.paper.sources.drawn import draw
 from plait.executors import Reference
 from plait.model_selection import rank_search
-from plait.tuning import TUNING
 
 MATRIX = "X[i,j] = A[i,r] B[j,r]"
 CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
@@ -55,8 +54,8 @@ def test_very_small_data_have_a_rank(links):
     assert plait.fit(MATRIX, {"X": table}, seed=0, max_iter=3).rank == {"r": links}
 
 
-def test_large_data_have_the_rule_s_rank_without_a_search(monkeypatch):
-    monkeypatch.setattr(TUNING, "max_sweep_products", 10.0)
+def test_large_data_have_the_rule_s_rank_without_a_search(tuning):
+    tuning(max_sweep_products=10.0)
     fit = plait.fit(CP, {"X": X}, seed=0, max_iter=3)
     assert fit.settings["rank_by"] == {"asked": "auto", "way": "rule", "tried": []}
 

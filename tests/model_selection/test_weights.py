@@ -127,9 +127,9 @@ def test_a_rank_is_judged_by_the_relation_to_predict_whatever_the_order():
     assert settings["rank_by"]["way"] == settings["weights_by"]["way"] == "held-out links of X"
 
 
-def test_few_or_too_many_links_leave_a_weight_of_1(monkeypatch):
+def test_few_or_too_many_links_leave_a_weight_of_1(tuning):
     few = plait.fit(COUPLED, AUTO | {"X": np.eye(40, 30)}, rank=2, seed=0, max_iter=5).settings
-    monkeypatch.setattr(TUNING, "max_trial_products", 10.0)
+    tuning(max_trial_products=10.0)
     many = fitted(HELPFUL, max_iter=5).settings
     assert few["weights"] == many["weights"] == {"Y": 1.0}
     assert few["weights_by"] == {"way": "default: X has fewer than 100 links", "tried": []}

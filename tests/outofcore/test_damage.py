@@ -16,7 +16,7 @@ from plait.data.outofcore.block_file import to_pieces
 from plait.data.outofcore.block_table import PackedTable
 from plait.data.outofcore.packed import Packed
 from plait.manifests import dumps
-from tests.support.small_leaves import cut_finely
+from tests.support.tuning import SMALL_LEAVES, tuned
 
 MODEL = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
 pytestmark = pytest.mark.filterwarnings("ignore::plait.PlaitWarning")
@@ -31,8 +31,7 @@ def sound(tmp_path_factory):
         value=pl.Series(rng.gamma(2.0, 1.5, len(cells))), w=pl.Series(rng.uniform(0.5, 2.0, len(cells)))
     )
     missing = pl.DataFrame({"i": [3, 4], "k": [1, 2]})
-    with pytest.MonkeyPatch.context() as patch:
-        cut_finely(patch, 200)
+    with tuned(**SMALL_LEAVES, max_leaf_entries=200):
         relation = plait.Relation(table, weight="w", missing=missing, observed="listed", likelihood="tweedie")
         path = tmp_path_factory.mktemp("sound") / "v.blocks"
         packed = plait.pack(MODEL, {"v": relation}, path)

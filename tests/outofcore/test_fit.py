@@ -14,10 +14,9 @@ from plait.data.outofcore.block_table import CellsOnDisk
 from plait.data.outofcore.packed import Packed
 from plait.executors import Reference, Threads
 from plait.report import run_summary
-from plait.tuning import TUNING
 from tests.support.blocks_visits import COUPLED, CP3, FRIENDS, HOW, WAYS, fit_both, friends, relation, tags, visits
 from tests.support.problems import assert_same, bits
-from tests.support.small_leaves import cut_finely
+from tests.support.tuning import SMALL_LEAVES
 
 SUM = f"{CP3} + b[user] c[place]"
 EXPOSED = f"{CP3} V[user] W[place]"
@@ -27,8 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::plait.errors.NoZerosWarning")
 
 
 @pytest.fixture(autouse=True)
-def finely(monkeypatch):
-    cut_finely(monkeypatch, 90)
+def finely(tuning):
+    tuning(**SMALL_LEAVES, max_leaf_entries=90)
 
 
 @pytest.mark.thorough
@@ -189,11 +188,11 @@ def test_a_saved_run_of_blocks_answers_as_one_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize("how", [{}, {"method": "em"}], ids=str)
-def test_answers_about_all_links_read_them_in_chunks(tmp_path, monkeypatch, how):
+def test_answers_about_all_links_read_them_in_chunks(tmp_path, monkeypatch, tuning, how):
     plait.pack(COUPLED, {"visits": visits(), "tags": tags()}, tmp_path / "v.blocks")
     memory = plait.fit(COUPLED, {"visits": visits(), "tags": tags()}, **HOW | how)
     disk = plait.fit(COUPLED, tmp_path / "v.blocks", **HOW | how)
-    monkeypatch.setattr(TUNING, "coupling_chunk", 100)
+    tuning(coupling_chunk=100)
     monkeypatch.setattr(CellsOnDisk, "read", None)
     assert_frame_equal(disk.coupling(), memory.coupling(), rel_tol=1e-10)
     assert_frame_equal(disk.components(), memory.components(), rel_tol=1e-9)
@@ -253,24 +252,23 @@ def test_a_model_that_blocks_cannot_serve_is_refused(tmp_path):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("rank", ["auto", "elbo"])
-def test_a_rank_is_found_as_in_memory(tmp_path, monkeypatch, rank):
+def test_a_rank_is_found_as_in_memory(tmp_path, tuning, rank):
     table = plait.Relation(visits(), observed=0.5)
-    monkeypatch.setattr(TUNING, "rank_sizes", (1, 2, 3, 4, 6, 8))
+    tuning(rank_sizes=(1, 2, 3, 4, 6, 8))
     how = {"rank": rank, "seed": 5, "max_iter": 3}
     memory, disk = fit_both(tmp_path, table, **how)
     assert disk.settings["rank_by"] == memory.settings["rank_by"]
     assert len(disk.settings["rank_by"]["tried"]) > 1
     assert bits(disk) == bits(memory)
-    monkeypatch.setattr(TUNING, "max_sweep_products", 1000)
+    tuning(max_sweep_products=1000)
     with pytest.raises(plait.errors.ParameterError, match=r"`rank` cannot be chosen from 1,180 links[^$]*`rank=20`"):
         plait.fit(CP3, tmp_path / "v.blocks", **how)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("on_disk", ["visits", "tags"])
-def test_a_weight_is_found_as_in_memory(tmp_path, monkeypatch, on_disk):
-    monkeypatch.setattr(TUNING, "side_weights", (0.1, 3.0))
-    monkeypatch.setattr(TUNING, "min_gain_errors", -9.0)  # any other weight will do
+def test_a_weight_is_found_as_in_memory(tmp_path, tuning, on_disk):
+    tuning(side_weights=(0.1, 3.0), min_gain_errors=-9.0)  # any other weight will do
     data = {"visits": visits(), "tags": plait.Relation(tags(), weight="auto")}
     text = CP3 if on_disk == "visits" else COUPLED.splitlines()[1]
     plait.pack(text, {on_disk: data[on_disk]}, tmp_path / "v.blocks", entities={"place": range(25)})

@@ -9,10 +9,9 @@ from typer.testing import CliRunner
 import plait
 from plait.cli import app
 from plait.data.outofcore.block_table import CellsOnDisk
-from plait.tuning import TUNING
 from tests.support.blocks_visits import COUPLED, CP3, FRIENDS, HOW, WAYS, fit_both, friends, relation, tags, visits
 from tests.support.problems import assert_same, bits
-from tests.support.small_leaves import cut_finely
+from tests.support.tuning import SMALL_LEAVES
 
 pytestmark = pytest.mark.filterwarnings("ignore::plait.errors.NoZerosWarning")
 
@@ -24,8 +23,8 @@ ADDS_UP = ("counts", "listed", "weighed zeros", "weight", "missing")  # values o
 
 
 @pytest.fixture(autouse=True)
-def finely(monkeypatch):
-    cut_finely(monkeypatch, 90)
+def finely(tuning):
+    tuning(**SMALL_LEAVES, max_leaf_entries=90)
 
 
 def assert_known_alike(disk, memory):
@@ -172,11 +171,11 @@ def test_weights_of_cells(tmp_path, way):
     assert_same(memory.update({"visits": later}), disk.update({"visits": later}))
 
 
-def test_an_update_samples_many_links_on_disk(tmp_path, monkeypatch):
+def test_an_update_samples_many_links_on_disk(tmp_path, tuning):
     memory, disk = fit_both(tmp_path, plait.Relation(visits(), likelihood="negbin"))
     later = {"visits": LATER.filter(pl.col("user") > 0)}
     exact = memory.update(later)
-    monkeypatch.setattr(TUNING, "update_sample_links", 400)
+    tuning(update_sample_links=400)
     found = disk.update(later)
     assert found.objective == pytest.approx(exact.objective, rel=1e-4)
     np.testing.assert_allclose(found.factors["P"].mean, exact.factors["P"].mean, rtol=0.05)

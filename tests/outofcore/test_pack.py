@@ -16,7 +16,7 @@ from plait.data.outofcore.block_table import CellsOnDisk
 from plait.data.outofcore.packed import Packed
 from plait.data.sparse.csf import grow, narrow
 from plait.data.sparse.leaves import packed_order
-from plait.tuning import TUNING
+from tests.support.tuning import tuned
 
 CP = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
 ORDERS = {1: "v[i] = A[i, r]", 2: "v[i, j] = A[i, r] B[j, r]", 3: CP}
@@ -25,8 +25,7 @@ ORDERS = {1: "v[i] = A[i, r]", 2: "v[i, j] = A[i, r] B[j, r]", 3: CP}
 @pytest.fixture(autouse=True, scope="module")
 def narrowed():
     """Store small trees in the narrow types of blocks."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TUNING, "min_narrow_entries", 0)
+    with tuned(min_narrow_entries=0):
         yield
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plait.errors import ParameterError
-from plait.plotting.entity_map import MAX_POINTS, draw, entity_map, scaled
+from plait.plotting.entity_map import draw, entity_map, scaled
 from tests.support.chart_data import HOSTILE
 
 
@@ -44,11 +44,10 @@ def test_a_map_has_the_entities_of_the_axis_and_marks_one(fit):
     assert rows[found.chosen]["label"]
 
 
-def test_the_largest_entities_are_on_a_map_of_many(fit, monkeypatch):
-    monkeypatch.setattr("plait.plotting.entity_map.MAX_POINTS", 5)
+def test_the_largest_entities_are_on_a_map_of_many(fit, tuning):
+    tuning(map_entities=5)
     found = entity_map(fit, "i")
     assert (len(found.rows), found.size) == (5, len(fit.entities["i"]))
-    assert MAX_POINTS > 5
     counts = dict.fromkeys(map(str, fit.entities["i"].names), 0)
     for known in fit.known.values():
         names = fit.entities["i"].names.gather(np.asarray(known.cells[:, 0], np.int64))

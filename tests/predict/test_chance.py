@@ -8,9 +8,7 @@ from scipy import stats
 
 import plait
 from plait.analysis.predict.prediction import columns, score
-from plait.data.sparse import parallel
 from plait.storage.fitted import Posterior
-from plait.tuning import TUNING
 from tests.support.models import MODELS
 from tests.support.posteriors import all_rows, cp_fit, cp_rates, rate_draws, scaled, with_posteriors
 from tests.support.problems import make
@@ -107,14 +105,13 @@ def test_a_prediction_depends_on_its_cell_alone():
 
 
 @pytest.mark.parametrize("name", ["cp3", "tucker"])
-def test_blocks_and_threads_change_no_prediction(name, monkeypatch):
+def test_blocks_and_threads_change_no_prediction(name, tuning):
     fit = with_posteriors(make(name, likelihood="bernoulli").fit(max_iter=1), np.random.default_rng(5), 0.05, 5.0)
     cells = all_rows(fit.model.equations[0])
     rows = np.tile(cells, (1 + 8_000 // len(cells), 1)) if name == "cp3" else np.tile(cells, (4, 1))
     found = []
     for processors, block in ((1, len(rows)), (3, len(rows)), (1, len(rows) // 7)):
-        monkeypatch.setattr(parallel, "processors", lambda processors=processors: processors)
-        monkeypatch.setattr(TUNING, "predict_cells", block)
+        tuning(processors=processors, predict_cells=block)
         found.append(columns(fit, "X", rows))
     for other in found[1:]:
         for column, values in found[0].items():

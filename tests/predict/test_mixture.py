@@ -10,7 +10,6 @@ from scipy import stats
 from plait.analysis.predict import count_quantiles, intervals
 from plait.analysis.predict.moments import mean_rate, moments, rates_along
 from plait.analysis.predict.prediction import columns
-from plait.tuning import TUNING
 from tests.support.posteriors import (
     all_rows,
     as_points,
@@ -172,12 +171,11 @@ def test_an_interval_begins_at_0_if_0_is_probable():
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_chunks_change_no_answer(likelihood, monkeypatch):
+def test_chunks_change_no_answer(likelihood, tuning):
     fits, _, rows = cp_members(2, 3, 3, 10.0, (-1.0, 3.0), np.random.default_rng(7), cells=40)
     whole = ensemble([replace(fit, likelihood={"X": likelihood}) for fit in fits])
     before = columns(whole, "X", rows)
-    monkeypatch.setattr(TUNING, "mixture_points", 7 * 3 * intervals.STRATA)
-    monkeypatch.setattr(TUNING, "predict_cells", 33)
+    tuning(mixture_points=7 * 3 * intervals.STRATA, predict_cells=33)
     for some in (slice(None), slice(3, 4), slice(0)):
         for name, values in columns(whole, "X", rows[some]).items():
             np.testing.assert_allclose(values, before[name][some], rtol=1e-9)

@@ -141,17 +141,17 @@ def test_rates_along_an_index_are_the_rates_of_its_cells(name, exposed):
 
 
 @pytest.mark.parametrize("name", ["cp3", "tucker", "disconnected"])
-def test_threads_change_no_bit(name, monkeypatch):
+def test_threads_change_no_bit(name, tuning):
     fit = with_posteriors(make(name).fit(max_iter=1), np.random.default_rng(5), 0.1, 20.0)
     cells = all_rows(fit.model.equations[0])
     rows = np.tile(cells, (40_000 // len(cells), 1))
     found = np.stack(moments(fit, "X", rows))
-    monkeypatch.setattr(parallel, "processors", lambda: 3)
+    tuning(processors=3)
     np.testing.assert_array_equal(found, np.stack(moments(fit, "X", rows)))
     np.testing.assert_allclose(found[:, : len(cells)], np.stack(moments(fit, "X", cells)), rtol=1e-12)
 
 
-def test_an_error_on_a_thread_is_raised(monkeypatch):
-    monkeypatch.setattr(parallel, "processors", lambda: 2)
+def test_an_error_on_a_thread_is_raised(tuning):
+    tuning(processors=2)
     with pytest.raises(ZeroDivisionError):
         parallel.in_pieces(lambda lo, hi: 1 // (lo < 50), 100, 10)

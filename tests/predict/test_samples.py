@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 
 import plait
-from plait.analysis import export as module
 from tests.support.problems import make
 
 TABLE = pl.DataFrame({"i": [0, 1, 2, 2], "j": [1, 0, 1, 0], "value": [3, 1, 4, 1]})
@@ -80,8 +79,8 @@ def test_n_and_seed_are_whole_numbers(number):
     assert {name: d.shape for name, d in fit().sample(0).items()} == {"A": (0, 3, 2), "B": (0, 2, 2)}
 
 
-def test_more_draws_than_memory_holds_are_refused(monkeypatch):
-    monkeypatch.setattr(module, "memory", lambda: 1e6)
+def test_more_draws_than_memory_holds_are_refused(tuning):
+    tuning(memory_bytes=1e6)
     with pytest.raises(
         plait.errors.ParameterError, match=r"10,000,000 draws of all factors need 0\.8 GB; this machine has 0\.0 GB"
     ):

@@ -20,7 +20,6 @@ from plait.report import reproduce, sections
 from plait.report.report_data import ReportData
 from plait.report.report_file import describe_whole
 from plait.report.sections import run_warnings
-from plait.tuning import TUNING
 from tests.support.report_run import MODEL, fitted, report, split, tables
 
 ALIKE = {"rank": 2, "seed": 0, "threads": 1, "progress": False}
@@ -164,18 +163,18 @@ def test_a_config_in_a_folder_is_named_from_here(tmp_path, monkeypatch):
     assert reproduce.fitting(subject).splitlines()[0] == "plait fit train.toml -o split/run"
 
 
-def test_large_data_have_fewer_explanations(monkeypatch):
-    monkeypatch.setattr(TUNING, "many_entities", 10)
+def test_large_data_have_fewer_explanations(tuning):
+    tuning(many_entities=10)
     subject = ReportData(fitted())
     assert sections.explained(subject) == 10
-    monkeypatch.setattr(TUNING, "explained_of_many", 4)
+    tuning(explained_of_many=4)
     assert sections.explained(subject) == sections.MIN_EXPLAINED
     table = sections.predicted_links(subject)[0].sections[0].blocks[0]
     assert len(table.details) == sections.MIN_EXPLAINED < len(table.rows)
 
 
-def test_components_beyond_the_cards_are_listed(monkeypatch):
-    monkeypatch.setattr(TUNING, "report_cards", 1)
+def test_components_beyond_the_cards_are_listed(tuning):
+    tuning(report_cards=1)
     _, cards, rest, _ = sections.cards(ReportData(fitted()))
     assert len(cards.sections) == 1
     assert {row[1] for row in rest.blocks[0].rows} == {0, 1}

@@ -328,7 +328,7 @@ def test_whole_numbers_in_a_manifest_are_as_good_as_floats(run, wanted):
 @pytest.mark.parametrize(
     "name", ["../secret.parquet", "/secret.parquet", "a/../../secret.parquet", "..\\secret.parquet"]
 )
-def test_a_path_out_of_the_folder_is_never_opened(name, run, tmp_path, monkeypatch):
+def test_a_path_out_of_the_folder_is_never_opened(name, run, tmp_path):
     header = header_of(run)
     shutil.copy(run / header["files"]["labels-0-user"]["file"], tmp_path / "secret.parquet")
     header["files"]["labels-0-user"]["file"] = name if name[0] != "/" else str(tmp_path / "secret.parquet")

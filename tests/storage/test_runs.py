@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError
 
 import plait
-from plait.data.sparse.parallel import MIN_THREADED_ROWS
 from plait.errors import StorageError
 from plait.storage import run_folder as folders
 from tests.support.manifests import change
@@ -280,7 +279,7 @@ def test_every_change_of_the_data_changes_the_fingerprint():
 
 @pytest.mark.thorough
 def test_many_links_are_found_in_a_fit_and_a_loaded_run(tmp_path):
-    cells = np.random.default_rng(0).permutation(400 * 300)[: MIN_THREADED_ROWS + 9]
+    cells = np.random.default_rng(0).permutation(400 * 300)[:50_009]
     table = pl.DataFrame({"i": cells // 300, "j": cells % 300, "value": 1 + cells % 3})
     fit = plait.fit(MATRIX, {"X": table}, rank=2, seed=0, max_iter=2, progress=False)
     fit.save(tmp_path / "run")

@@ -20,6 +20,7 @@ from plait.storage.fitted import Posterior
 from plait.tuning import TUNING
 from tests.support.every_cell import all_rates, allowed
 from tests.support.models import RANKS, SIZES
+from tests.support.tuning import tuned
 
 # By kind of an exposure's table: its default, and the values of the cells that it lists.
 TABLES = {
@@ -95,7 +96,7 @@ class watched:
     """Counts the cells and boxes that searches within look at."""
 
     def __enter__(self):
-        self.cells, self.boxes, self._patch = 0, 0, pytest.MonkeyPatch()
+        self.cells, self.boxes, self._patch, self._sizes = 0, 0, pytest.MonkeyPatch(), tuned(contracted_cells=0)
         cells, children = RowBoxes.cells, RowBoxes.children
 
         def count_cells(boxes, nodes, levels, floor):
@@ -106,13 +107,14 @@ class watched:
             self.boxes += len(nodes)
             return children(boxes, nodes, levels, axis, floor)
 
-        self._patch.setattr(TUNING, "contracted_cells", 0)
+        self._sizes.__enter__()
         self._patch.setattr(RowBoxes, "cells", count_cells)
         self._patch.setattr(RowBoxes, "children", count_boxes)
         return self
 
     def __exit__(self, *error):
         self._patch.undo()
+        self._sizes.__exit__(*error)
 
 
 def check_per(fit, relation, k, each, *, scores=None, score="mean", known=False, closed=None, **options):

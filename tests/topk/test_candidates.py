@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import plait
 from plait.executors import Reference
-from plait.tuning import TUNING
 from tests.support.every_cell import check
 from tests.support.manifests import seal
 from tests.support.problems import as_counts
@@ -99,8 +98,8 @@ def test_self_links_of_every_kind_are_closed():
 
 
 @pytest.mark.parametrize("all_cells", [0, 2**20])
-def test_slices_without_self_links_are_closed(monkeypatch, tmp_path, all_cells):
-    monkeypatch.setattr(TUNING, "all_cells", all_cells)
+def test_slices_without_self_links_are_closed(tuning, tmp_path, all_cells):
+    tuning(all_cells=all_cells)
     X, n = np.zeros((9, 4, 9)), np.arange(9)
     pairs = np.argwhere(~np.eye(9, dtype=bool))
     for kind, count in enumerate((20, 30, 19, 21)):

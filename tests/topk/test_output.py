@@ -13,7 +13,6 @@ import plait
 from plait.analysis.topk.top import TopQuery
 from plait.errors import DataError, NoCandidatesWarning, ParameterError
 from plait.executors import Reference
-from plait.tuning import TUNING
 
 MODEL = "visits[user, place, day] = U[user, r] P[place, r] D[day, r]"
 
@@ -41,8 +40,8 @@ def fit():
 
 
 @pytest.mark.parametrize("chunk", [1, 10, 1 << 17])
-def test_the_file_has_the_rows_of_the_table(visits, chunk, way, monkeypatch):
-    monkeypatch.setattr(TUNING, "top_chunk_links", chunk)
+def test_the_file_has_the_rows_of_the_table(visits, chunk, way, tuning):
+    tuning(top_chunk_links=chunk)
     given, seen = {"user": ["=u4", "=u1", "=u6"]}, {"place": [2, 3], "day": [0, 1]}
     for options in ({"per": "user"}, {"per": ("day", "user"), "given": given, "exclude": seen, "score": "rate"}):
         path = visits.top("visits", 4, output="links.parquet", **options)
@@ -51,9 +50,8 @@ def test_the_file_has_the_rows_of_the_table(visits, chunk, way, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["links.csv", "links.tsv.gz", "links.arrow"])
-def test_the_ending_is_the_format(fit, name, monkeypatch):
-    monkeypatch.setattr(TUNING, "top_chunk_links", 5)
-    monkeypatch.setattr(TUNING, "block_cells", 1)
+def test_the_ending_is_the_format(fit, name, tuning):
+    tuning(top_chunk_links=5, block_cells=1)
     table = fit.top("visits", 2, per="user")
     fit.top("visits", 2, per="user", output=name)
     plait.write(table, f"whole_{name}")
@@ -61,7 +59,7 @@ def test_the_ending_is_the_format(fit, name, monkeypatch):
     assert len(plait.read(name)) == 14
 
 
-def test_a_chunk_is_written_before_the_next_is_found(fit, monkeypatch):
+def test_a_chunk_is_written_before_the_next_is_found(fit, monkeypatch, tuning):
     lengths, table = [], TopQuery.table
 
     def measured(query, batches):
@@ -69,8 +67,7 @@ def test_a_chunk_is_written_before_the_next_is_found(fit, monkeypatch):
         lengths.append(len(found))
         return found
 
-    monkeypatch.setattr(TUNING, "top_chunk_links", 4)
-    monkeypatch.setattr(TUNING, "block_cells", 1)  # one user at a time
+    tuning(top_chunk_links=4, block_cells=1)  # one user at a time
     monkeypatch.setattr(TopQuery, "table", measured)
     fit.top("visits", 3, per="user", output="links.parquet")
     assert lengths == [6, 6, 6, 3]
@@ -93,7 +90,7 @@ def interruptible():
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("name", ["links.parquet", "links.csv", "links.arrow"])
 @pytest.mark.parametrize("real", [True, False], ids=["Ctrl-C", "an error"])
-def test_a_failed_search_leaves_the_old_file(fit, name, real, monkeypatch):
+def test_a_failed_search_leaves_the_old_file(fit, name, real, monkeypatch, tuning):
     Path(name).write_text("old")
     table, calls = TopQuery.table, []
 
@@ -106,8 +103,7 @@ def test_a_failed_search_leaves_the_old_file(fit, name, real, monkeypatch):
                 raise MemoryError
         return table(query, batches)
 
-    monkeypatch.setattr(TUNING, "top_chunk_links", 1)
-    monkeypatch.setattr(TUNING, "block_cells", 1)
+    tuning(top_chunk_links=1, block_cells=1)
     monkeypatch.setattr(TopQuery, "table", failing)
     with pytest.raises(KeyboardInterrupt if real else MemoryError):
         fit.top("visits", 3, per="user", output=name)
@@ -116,11 +112,10 @@ def test_a_failed_search_leaves_the_old_file(fit, name, real, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["links.parquet", "links.csv", "links.arrow"])
-def test_a_full_disk_leaves_nothing(fit, name, monkeypatch):
+def test_a_full_disk_leaves_nothing(fit, name, tuning):
     resource = pytest.importorskip("resource", reason="limits of a process are not Windows'")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(TUNING, "top_chunk_links", 1)
-    monkeypatch.setattr(TUNING, "block_cells", 1)
+    tuning(top_chunk_links=1, block_cells=1)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
     try:
         with pytest.raises(DataError, match=rf"{name}: the file cannot be written: File too large"):

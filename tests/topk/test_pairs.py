@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 
 import plait
-from plait.tuning import TUNING
 from tests.support.every_cell import all_rates, check, subsets
 from tests.support.pair_factors import PAIRS, draw, fit_of
 from tests.support.searching import check_per, closed_cells
@@ -39,18 +38,18 @@ def test_best_cells_of_an_ensemble(name, pair_boxes):
 @pytest.mark.quick(name=["alone", "memory"])
 @pytest.mark.parametrize("each", ["i", "j"])
 @pytest.mark.parametrize("name", ["lone", "alone", "memory", "two", "woven"])
-def test_best_cells_of_each_entity_without_excluded_pairs(name, each, pair_boxes, monkeypatch):
-    monkeypatch.setattr(TUNING, "all_cells", 0)
+def test_best_cells_of_each_entity_without_excluded_pairs(name, each, pair_boxes, tuning):
+    tuning(all_cells=0)
     fit = fitted(name)
     closed = np.zeros(fit.known["X"].shape, bool)
     closed[[0, 1, 2], [0, 1, 2]] = True
     check_per(fit, "X", 3, (each,), closed=closed, exclude=pl.DataFrame({"i": [0, 1, 2], "j": [0, 1, 2]}))
 
 
-def test_blocks_of_entities_change_no_answer(monkeypatch):
+def test_blocks_of_entities_change_no_answer(tuning):
     fit = fitted("alone")
     wanted = fit.top("X", 3, per="i")
-    monkeypatch.setattr(TUNING, "block_cells", 7)
+    tuning(block_cells=7)
     assert fit.top("X", 3, per="i").equals(wanted)
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import plait
 from plait.analysis.topk import branch_and_bound
-from plait.tuning import TUNING
 from tests.support.every_cell import check
 from tests.support.searching import made, watched
+from tests.support.tuning import tuned
 
 
 @st.composite
@@ -33,10 +33,8 @@ def factors(draw):
 def test_random_rows_with_ties_and_known_links(means, k, random):
     known = {tuple(random.randrange(len(mean)) for mean in means) for _ in range(random.randrange(8))}
     fit = made(means, known)
-    with pytest.MonkeyPatch().context() as patch:
-        patch.setattr(TUNING, "contracted_cells", random.choice([0, 1 << 20]))
-        patch.setattr(TUNING, "box_cells", random.choice([1, 6]))
-        patch.setattr(TUNING, "tree_fan_out", random.choice([2, 3]))
+    sizes = {"contracted_cells": (0, 1 << 20), "box_cells": (1, 6), "tree_fan_out": (2, 3)}
+    with tuned(**{name: random.choice(some) for name, some in sizes.items()}), pytest.MonkeyPatch().context() as patch:
         if random.random() < 0.3:
             patch.setattr(branch_and_bound, "as_rows", lambda form: None)
         check(fit, "X", k, {})

@@ -227,7 +227,7 @@ def test_arrays_are_answered_by_polars_and_splits_of_pandas_by_pandas(data):
         assert isinstance(plait.fit(fit.model, {"X": train}, rank=1, seed=0, max_iter=2).top("X", 1), pd.DataFrame)
 
 
-def test_a_library_named_in_a_run_is_not_imported(tmp_path, monkeypatch):
+def test_a_library_named_in_a_run_is_not_imported(tmp_path):
     fit = plait.fit(
         "X[i, j] = A[i, r] B[j, r]", {"X": pd.DataFrame({"i": [1, 2], "j": [1, 2]})}, rank=1, seed=0, max_iter=2
     )

@@ -26,7 +26,6 @@ MIN_SHARE = (
 GOOD_ENOUGH = 0.99  # of the best mean reciprocal rank: the largest ridge that reaches it is taken
 FLOAT_ROWS = 4096  # sides from which on the inverse is kept in floats: their error is far below that of the truncation
 CANDIDATES = 100  # columns that a restricted regression uses, as measured on Gowalla (docs/quality.md)
-KEPT_PER_ROW = 50  # predictions of a restricted regression that are kept for each row
 RESTRICTED_RIDGES = (5.0, 20.0, 50.0, 200.0)  # tried
 SAMPLE_COLUMNS = 300  # by whose links a ridge of restricted regressions is chosen
 DIAGONAL_SHARE = 0.3  # of the diagonal that a restricted regression adds to it
@@ -206,7 +205,7 @@ def restricted_entries(X: Any, ridge: float, *, per_row: bool) -> MatrixEntries:
     """The largest predictions of regressions of each column on its nearest columns, own links left out.
 
     Rows weigh less the more links they have. A column is nearer the larger its weighted number of common rows is,
-    compared with its own. Keeps `KEPT_PER_ROW` predictions per row, or per column if not `per_row`.
+    compared with its own. Keeps `ridge_row_predictions` per row, or per column if not `per_row`.
     """
     problem = _Restricted.of(X)
     return _keep_largest(X, *problem.regress(np.arange(X.shape[1]), ridge), per_row)
@@ -374,11 +373,12 @@ def _keep_largest(X: Any, near: AnyArray, weights: AnyArray, links: AnyArray, pe
     left, right, links_of = (X, coefficients.T.tocsr(), own.T.tocsr()) if per_row else (coefficients, X.T.tocsr(), own)
     links_of.sort_indices()
     count, width = left.shape[0], right.shape[1]
-    room = count * KEPT_PER_ROW + X.nnz
+    room = count * TUNING.ridge_row_predictions + X.nnz
     places, others, values = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
     found = largest_products(
         left.indptr, left.indices, left.data, right.indptr, right.indices, right.data,
-        links_of.indptr, links_of.indices, links_of.data, width, KEPT_PER_ROW, places, others, values,
+        links_of.indptr, links_of.indices, links_of.data, width, TUNING.ridge_row_predictions,
+        places, others, values,
     )  # fmt: skip
     places, others, values = places[:found].copy(), others[:found].copy(), values[:found].copy()
     return MatrixEntries(places, others, values) if per_row else MatrixEntries(others, places, values)

@@ -24,8 +24,8 @@ from plait.plotting.component_charts import check_axis
 from plait.plotting.theme import NAME_PIXELS, Spec, cut, finished, plain, series, tips
 from plait.rendering.svg import INK
 from plait.storage.fitted import Fitted
+from plait.tuning import TUNING
 
-MAX_POINTS = 400  # entities of a map: distances of all pairs are in memory
 MAX_SWEEPS = 200  # of SMACOF
 MIN_GAIN = 1e-4  # of a sweep, relative to the stress
 MAX_GROUPS = 8  # components with a symbol of their own
@@ -67,11 +67,11 @@ def entity_map(fit: Fitted, axis: str, name: Any = None) -> EntityMap:
     row = None if name is None else row_named(labels, name, "name")
     points = _points(own)
     counts = np.sum([part.popularity() for part in own], axis=0)
-    rows = largest(counts, min(MAX_POINTS, len(points)))
+    rows = largest(counts, min(TUNING.map_entities, len(points)))
     near = np.zeros(0, np.int64)
     if row is not None:
         near = labels.encode(similar(fit, axis, name, NEAREST)[axis])
-        rows = np.concatenate([[row], near, rows[~np.isin(rows, [row, *near])]])[:MAX_POINTS]
+        rows = np.concatenate([[row], near, rows[~np.isin(rows, [row, *near])]])[: TUNING.map_entities]
     places = scaled(points[rows])
     titles = fit.titles.get(axis)
     return EntityMap(

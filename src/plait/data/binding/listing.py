@@ -25,10 +25,11 @@ from plait.data.sources.tables import TableSource
 from plait.data.sparse.csf import narrow
 from plait.data.sparse.csf_index import CSFIndex
 from plait.data.sparse.keys import columns_of
-from plait.data.sparse.parallel import MIN_THREADED_ROWS, by_pieces
+from plait.data.sparse.parallel import by_pieces
 from plait.data.sparse.sorting import is_uniform
 from plait.data.sparse.words import MAX_CODES, CellWords, Codes, WordFormat
 from plait.machine import in_range
+from plait.tuning import TUNING
 
 if TYPE_CHECKING:
     from plait.likelihood import Likelihood
@@ -190,7 +191,7 @@ def _by_words(asked: ListingRequest) -> Listing | None:
     source = asked.source
     dense, weights = (source.dense, None) if isinstance(source, ArraySource) else (False, source.weights)
     count = len(source.values) if isinstance(source, ArraySource) else source.rows
-    if dense or weights is not None or asked.groups or not asked.indices or count < MIN_THREADED_ROWS:
+    if dense or weights is not None or asked.groups or not asked.indices or count < TUNING.min_threaded_rows:
         return None
     codes = _codes(source, count)
     if codes is None or not (how := WordFormat(asked.shape, codes.bits)).fits:
@@ -211,7 +212,7 @@ def _by_stream(asked: ListingRequest, stream: Stream) -> Listing | None:
         stream.weight is not None
         or asked.groups
         or not asked.indices
-        or stream.rows < MIN_THREADED_ROWS
+        or stream.rows < TUNING.min_threaded_rows
         or not how.fits
     ):
         return None

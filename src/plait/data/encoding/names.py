@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from plait._typing import AnyArray, Rows
 from plait.data.encoding.columns import kind, label_series, widened
 from plait.data.encoding.periods import in_periods
-from plait.data.sparse.parallel import MIN_THREADED_ROWS, by_pieces
+from plait.data.sparse.parallel import by_pieces
 from plait.errors import DataError, Named, TableLocation, quoted
 from plait.forked import refuse_in_fork
+from plait.tuning import TUNING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -159,7 +160,7 @@ class Labels:
         if self._near is not None:
             return self._near
         # Few labels among many names use the table, too: it is made once, a join would hash all names each time.
-        many = max(len(series), len(self)) >= MIN_THREADED_ROWS and series.dtype == self.names.dtype
+        many = max(len(series), len(self)) >= TUNING.min_threaded_rows and series.dtype == self.names.dtype
         return self._hashed if many else None
 
     def write(self, series: "pl.Series", rows: AnyArray, *, where: Named) -> None:
@@ -336,7 +337,8 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
 def distinct_names(labels: "pl.Series") -> "pl.Series":
     """Distinct labels in any order."""
     found = distinct_near(labels) if kind(labels) == "integers" else None
-    if kind(labels) == "strings" and len(labels) >= MIN_THREADED_ROWS:  # polars is as fast for numbers, dates and times
+    # polars is as fast for numbers, dates and times
+    if kind(labels) == "strings" and len(labels) >= TUNING.min_threaded_rows:
         from plait.data.encoding.hash_lookup import distinct_hashed
 
         found = distinct_hashed(labels)

@@ -22,8 +22,8 @@ from plait.data.sparse.cell_draws import Draws
 from plait.data.sparse.csf import narrow
 from plait.data.sparse.csf_index import CSFIndex, row_type
 from plait.data.sparse.keys import Lookup, columns_of, coordinate_type
-from plait.data.sparse.parallel import MIN_THREADED_ROWS
 from plait.data.sparse.sorting import is_uniform, sort_cells
+from plait.tuning import TUNING
 
 Keep = Callable[[AnyArray], NDArray[np.bool_]]
 
@@ -195,7 +195,7 @@ class LinksInMemory(Links):
         """X at cells (m, order); many links are looked up in the CSF, which takes no memory, few by keys."""
         if not len(self):
             return np.zeros(len(cells))
-        at, there = self.fibres.places(cells) if len(self) >= MIN_THREADED_ROWS else self._lookup.find(cells)
+        at, there = self.fibres.places(cells) if len(self) >= TUNING.min_threaded_rows else self._lookup.find(cells)
         return np.where(there, self.stored[at].astype(np.float64), 0.0)
 
     @cached_property

@@ -24,11 +24,9 @@ from plait.data.observation.weights import Weights
 from plait.data.sparse.csf_index import CSFIndex
 from plait.data.sparse.keys import coordinate_type
 from plait.data.sparse.sorting import is_uniform
+from plait.tuning import TUNING
 
-# Observed cells are listed only in tensors of at most this many cells, …
-MAX_LISTED_CELLS = 2**26
-# … and if they are this few, or no more than the hidden tables list.
-MAX_OPEN_CELLS = 2**20
+MAX_OPEN_CELLS = 2**20  # observed cells are listed if they are this few, or no more than the hidden tables list
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ def _few_open(open_cells: Weights, hidden: Mapping[tuple[str, ...], AnyArray]) -
     # One term has no table: U and the hidden slices, a product of 0/1 vectors.
     box = Weights(open_cells.indices, open_cells.shape, tuple(t for t in open_cells.terms if t.table is None))
     left, before = open_cells.total(), box.total()
-    if 2 * left >= before or before > MAX_LISTED_CELLS or left > max(MAX_OPEN_CELLS, open_cells.entries):
+    if 2 * left >= before or before > TUNING.max_opened_cells or left > max(MAX_OPEN_CELLS, open_cells.entries):
         return None
     vectors = box.terms[0].vectors
     inside = [np.flatnonzero(vectors[i]) if i in vectors else np.arange(n) for i, n in box.sizes.items()]

@@ -24,8 +24,8 @@ from plait.data.outofcore.memory_budget import batch_rows
 from plait.data.sources.relation import Relation
 from plait.data.sources.tables import TableSource, column_names, frame_of, is_scan, named_labels, used_columns
 from plait.data.sparse.keys import coordinate_type
-from plait.data.sparse.parallel import MIN_THREADED_ROWS
 from plait.errors import DataError, PlaitError, TableLocation
+from plait.tuning import TUNING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,7 +90,7 @@ class BatchNames:
             )
         self.rows += len(labels)
         self._parts.append(widened(labels))
-        if sum(map(len, self._parts)) > 3 * self._distinct + MIN_THREADED_ROWS:
+        if sum(map(len, self._parts)) > 3 * self._distinct + TUNING.min_threaded_rows:
             self.distinct()
 
     def distinct(self) -> "pl.Series":

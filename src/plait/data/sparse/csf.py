@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plait.data.sparse.csf_index import CSFIndex, widen
 from plait.data.sparse.leaves import Extent, Leaf, cut_leaf, cut_leaves, leaf_size
-from plait.data.sparse.parallel import CHUNK_ROWS, MIN_THREADED_ROWS, by_pieces, on_threads, shares
+from plait.data.sparse.parallel import CHUNK_ROWS, by_pieces, on_threads, shares
 from plait.data.sparse.sorting import is_uniform, sort_order, taken
 from plait.data.sparse.words import CellWords, Codes, Read, WordFormat
 from plait.tuning import TUNING
@@ -288,7 +288,7 @@ class Turn:
 
     def by_words(self, entries: NDArray[Any]) -> Read | None:
         """The same without a permutation, where many cells and their entries fit into words."""
-        if len(self.cells) < MIN_THREADED_ROWS:
+        if len(self.cells) < TUNING.min_threaded_rows:
             return None
         codes = Codes(0) if is_uniform(entries) else Codes.of(lambda rows: entries[rows], len(entries))
         if codes is None:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray
 from plait.data.sparse.keys import Lookup
-from plait.data.sparse.parallel import MIN_THREADED_ROWS, on_threads, ranges
+from plait.data.sparse.parallel import on_threads, ranges
 from plait.data.sparse.sorting import sort_cells
+from plait.tuning import TUNING
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class CSFIndex:
         """CSF of cells (n, order) that are sorted and distinct."""
         if len(indices) == 0:
             return cls(indices, sizes, (), (), len(cells))
-        rows, starts = (_plainly if len(cells) < MIN_THREADED_ROWS else _compiled)(cells)
+        rows, starts = (_plainly if len(cells) < TUNING.min_threaded_rows else _compiled)(cells)
         narrow = (level.astype(row_type(size)) for level, size in zip((*rows, cells[:, -1]), sizes))
         begins = (level.astype(start_type(len(cells))) for level in starts)
         return cls(indices, sizes, tuple(narrow), tuple(begins), len(cells))
@@ -67,7 +68,7 @@ class CSFIndex:
 
     def places(self, cells: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Positions of cells (m, order), and whether they are there."""
-        if self.count < MIN_THREADED_ROWS:
+        if self.count < TUNING.min_threaded_rows:
             return Lookup(self.cells(), self.sizes).find(cells)
         return find_cells(self.rows, self.starts, cells)
 
@@ -134,7 +135,7 @@ def _compiled(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:
 
 def repeats(cells: AnyArray) -> int:
     """Number of sorted cells equal to the one before."""
-    if len(cells) < MIN_THREADED_ROWS:
+    if len(cells) < TUNING.min_threaded_rows:
         return int(np.count_nonzero((cells[1:] == cells[:-1]).all(axis=1)))
     from plait.data.sparse.sparse_kernels import count_fibres
 

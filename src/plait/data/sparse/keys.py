@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait._typing import AnyArray
+from plait.tuning import TUNING
 
 Keys = NDArray[np.uint64]
-
-SPAN = 2**64
 
 
 def coordinate_type(sizes: Sequence[int]) -> type[np.uint32] | type[np.int64]:
@@ -29,9 +28,9 @@ def pack(columns: Sequence[AnyArray], sizes: Sequence[int], count: int) -> Keys:
     keys = np.zeros(count, np.uint64)
     span = 1
     for column, size in zip(columns, sizes):
-        if span * size > SPAN:
+        if span * size > TUNING.key_span:
             keys, span = _ranks(keys)
-        if span * size > SPAN:
+        if span * size > TUNING.key_span:
             column, size = _ranks(column)
         if span > 1:
             keys *= np.uint64(size)
@@ -44,7 +43,7 @@ def pack_pair(
     left: Sequence[AnyArray], right: Sequence[AnyArray], sizes: Sequence[int], counts: tuple[int, int]
 ) -> tuple[Keys, Keys]:
     """Comparable keys of two sets of rows over the same axes."""
-    if math.prod(sizes) <= SPAN:
+    if math.prod(sizes) <= TUNING.key_span:
         return pack(left, sizes, counts[0]), pack(right, sizes, counts[1])
     both = pack([np.concatenate(pair) for pair in zip(left, right)], sizes, sum(counts))
     return both[: counts[0]], both[counts[0] :]
@@ -115,7 +114,7 @@ class FibreLookup:
 
     def find(self, cells: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.int64], AnyArray]:
         """All pairs of a cell asked for and one of these: their numbers, and the rows of the latter at the place."""
-        if math.prod(self._sizes) <= SPAN:
+        if math.prod(self._sizes) <= TUNING.key_span:
             order, keys = self._sorted
             asked = pack(columns_of(cells[:, self._others]), self._sizes, len(cells))
         else:

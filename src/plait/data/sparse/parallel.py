@@ -8,14 +8,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from plait.machine import processors
+from plait.tuning import TUNING
 
-MIN_THREADED_ROWS = 50_000  # below, plain NumPy is as fast, and nothing has to be compiled
 CHUNK_ROWS = 1 << 17  # per call, where a step needs scratch memory
 
 
 def ranges(count: int, threads: int | None = None) -> list[tuple[int, int]]:
     """0 … count cut into one range per thread; a single one for few rows."""
-    parts = 1 if count < MIN_THREADED_ROWS else threads or processors()
+    parts = 1 if count < TUNING.min_threaded_rows else threads or processors()
     return [(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray
 from plait.data.sparse.keys import columns_of
-from plait.data.sparse.parallel import CHUNK_ROWS, MIN_THREADED_ROWS, by_pieces, on_threads, ranges
+from plait.data.sparse.parallel import CHUNK_ROWS, by_pieces, on_threads, ranges
+from plait.tuning import TUNING
 
 Words = NDArray[np.uint64]
 
@@ -20,7 +21,7 @@ def sort_order(columns: Sequence[AnyArray], sizes: Sequence[int]) -> AnyArray | 
     """Stable permutation that sorts rows; None where they are sorted."""
     if in_order(columns):
         return None
-    if len(columns[0]) < MIN_THREADED_ROWS:
+    if len(columns[0]) < TUNING.min_threaded_rows:
         return np.lexsort(columns[::-1]).astype(np.uint32)
     return sort_rows(columns, sizes).order
 
@@ -30,7 +31,7 @@ def sort_cells(cells: AnyArray, sizes: Sequence[int]) -> tuple[AnyArray | None, 
     columns = columns_of(cells)
     if in_order(columns):
         return None, cells
-    if len(cells) < MIN_THREADED_ROWS:
+    if len(cells) < TUNING.min_threaded_rows:
         order = np.lexsort(columns[::-1])
         return order, cells[order]
     done = sort_rows(columns, sizes)
@@ -155,7 +156,7 @@ def taken(array: AnyArray, order: AnyArray) -> AnyArray:
     if is_uniform(array):
         return np.broadcast_to(array[:1], len(order))
     result = np.empty((len(order), *array.shape[1:]), array.dtype)
-    if len(order) < MIN_THREADED_ROWS or array.ndim > 1:
+    if len(order) < TUNING.min_threaded_rows or array.ndim > 1:
         # "clip" writes without a buffer; the positions are valid.
         by_pieces(lambda rows: np.take(array, order[rows], axis=0, out=result[rows], mode="clip"), len(order))
         return result

@@ -18,9 +18,9 @@ from plait._typing import AnyArray
 from plait.data.sparse.csf_index import CSFIndex, row_type, start_type
 from plait.data.sparse.parallel import by_pieces, on_threads, shares
 from plait.data.sparse.sorting import in_order, sort_words, taken
+from plait.tuning import TUNING
 
 WORD_BITS = 63  # the highest bit is free, so that a word can differ from all others
-RELEASE_WORDS = 1 << 20  # released at a time
 MAX_CODES = 1 << 16  # largest value, or number of different ones, in words
 # Private memory: shared memory, the default, could not be released page by page.
 PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
@@ -192,7 +192,7 @@ class _Pieces:
     def _cut(self) -> list[tuple[int, int]]:
         cuts, lo, shift = [], 0, np.uint64(self.how.value)
         while lo < len(self.words):
-            hi = min(lo + RELEASE_WORDS, len(self.words))
+            hi = min(lo + TUNING.release_words, len(self.words))
             while hi < len(self.words) and self.words[hi] >> shift == self.words[hi - 1] >> shift:
                 hi += 1
             cuts.append((lo, hi))
