@@ -11,12 +11,15 @@ def tiny_boxes(tuning):
     tuning(contracted_cells=0, box_cells=1, boxes_batch=8, first_boxes=1, tree_fan_out=2, gathered_doubles=40)
 
 
-@pytest.fixture(params=["rows", "general"])
+@pytest.fixture(params=["rows", "general", "few"])
 def boxes(request, tiny_boxes, monkeypatch, tuning):
-    """Branch and bound by kernels over rows, or by contractions."""
-    if request.param == "general":
+    """Branch and bound by kernels over rows, by contractions, or with exposures as arrays over few cells."""
+    if request.param != "rows":
         tuning(tree_fan_out=3)
+    if request.param == "general":
         force_contractions(monkeypatch, tuning)
+    if request.param == "few":
+        tuning(contracted_cells=1 << 20)
     return request.param
 
 

@@ -86,6 +86,17 @@ def test_sums_and_exposures(name):
     check(fit, "X", X, M, 5)
 
 
+def test_terms_with_a_sparse_factor_are_searched(boxes):
+    rng = np.random.default_rng(0)
+    X, N = rng.random((6, 5)) < 0.3, rng.random((6, 3, 5)) * (rng.random((6, 3, 5)) < 0.3)
+    at = np.argwhere(N > 0)
+    entries = pl.DataFrame(dict(zip("iqj", at.T)) | {"value": N[N > 0]})
+    relation = plait.Relation(X.astype(float), likelihood="bernoulli")
+    model = "X[i,j] = A[i,r] B[j,r] + w[q] N[i,q,j]"
+    fit = plait.fit(model, {"X": relation}, rank=2, fixed={"N": entries}, seed=0, max_iter=5, warmup=0)
+    check(fit, "X", X, np.ones(X.shape), 6)
+
+
 def test_missing_cells_are_not_zeros():
     rng = np.random.default_rng(0)
     X = rng.poisson(np.outer(np.r_[5.0, 5.0, np.full(8, 0.3)], np.full(9, 1.0))).astype(float)

@@ -325,11 +325,11 @@ def _entries(parts: Sequence[tuple[AnyArray, Array]], shape: Sequence[int]) -> t
 
 def rules_of_run(words: Mapping[str, Any]) -> Rules:
     """The rules that a run keeps."""
-    found = tuple(
-        HornRule(head, tuple((relation, forward) for relation, forward in body), support, confidence)
-        for head, body, support, confidence in words.get("rules", ())
-    )
-    return Rules(words["relation"], words["params"], found)
+    return Rules(words["relation"], words["params"], tuple(_rule_of_run(*rule) for rule in words.get("rules", ())))
+
+
+def _rule_of_run(head: int, body: Sequence[Sequence[Any]], support: int, confidence: float) -> HornRule:
+    return HornRule(head, tuple((relation, forward) for relation, forward in body), support, confidence)
 
 
 class GroundedRule(NamedTuple):
@@ -343,7 +343,7 @@ def grounded_rule(fit: Any, relation: str, words: Mapping[str, Any], number: int
     """The rule of a value of the summed index at a cell: ``p(ann, acme) ← q(bob, ann), p(bob, acme)``."""
     indices, known = fit.model.equation(relation).indices, fit.known[relation]
     places = Places.of(relation, indices, [fit.model.axis(index) for index in indices])
-    rule = rules_of_run(words).found[number // len(WALKS)]
+    rule = _rule_of_run(*words["rules"][number // len(WALKS)])
     entities, names = fit.entities[indices[places.head]], fit.entities[indices[places.relation]]
     triples = grounding(rule, places.triples(known.cells), int(cell[places.head]), int(cell[places.tail]))
 

@@ -187,10 +187,7 @@ def pieces(fit: Fitted, group: Touching) -> Iterator[LinkGroup]:
         yield from group.kept
         return
     equation = fit.model.equation(group.relation)
-    rank = {index: size for sizes in latent_sizes(fit, equation) for index, size in sizes.items()}
-    gathered = (math.prod(rank.get(index, 1) for index in use.indices) for use in equation.occurrences)
-    # Doubles gathered per link, times a factor for contracting them with a core.
-    step = max(CHUNK_DOUBLES // (max(gathered, default=1) * max(rank.values(), default=1)), 1)
+    step = max(CHUNK_DOUBLES // _gathered_per_link(fit, equation), 1)
     few = len(group.numbers) <= MAX_CACHED_CHUNKS * step
     found: list[LinkGroup] = []
     for at in range(0, len(group.numbers), step):
@@ -199,6 +196,15 @@ def pieces(fit: Fitted, group: Touching) -> Iterator[LinkGroup]:
             found.append(piece)
         yield piece
     group.kept[:] = found  # threads may do so at the same time
+
+
+def _gathered_per_link(fit: Fitted, equation: Equation) -> int:
+    """Doubles of the widest row of a factor: contractions with it are no wider. Sparse factors stay sparse."""
+    most = [1]
+    for number, (term, rank) in enumerate(zip(equation.terms, latent_sizes(fit, equation))):
+        if fit.exposures.summed_in(equation.relation, number) is None:
+            most.extend(math.prod(rank.get(index, 1) for index in use.indices) for use in term.occurrences)
+    return max(most)
 
 
 def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> LinkGroup:

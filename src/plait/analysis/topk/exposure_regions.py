@@ -4,9 +4,10 @@ all others.
 V is a sum of products of vectors and at most one sparse table. Cells that no table lists see vectors only, which fold
 into the factors. The entries of a table form an axis along which the table's indices run together; there every V is
 again a sum of products of vectors. Each V is bounded by its region, so a search through all regions finds every cell
-that can be among the best.
+that can be among the best. For few cells V is an array.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -17,9 +18,10 @@ import numpy as np
 from plait._typing import Array, Rows
 from plait.analysis.topk.contraction import Axis, ContractionPart, Product
 from plait.data.observation.terms import Term
-from plait.data.observation.weights import Weights
+from plait.data.observation.weights import Weights, along
 from plait.model import Equation, Model
 from plait.storage.fitted import Factors, Fitted, sparse_sums
+from plait.tuning import TUNING
 
 Indices = tuple[str, ...]
 
@@ -49,9 +51,15 @@ def regions(
 ) -> Iterator[Region]:
     """Regions that cover all cells with any V > 0, in each of which V is a sum of products of vectors.
 
-    Listed cells come first, `most` entries at a time. `pairs`: tables of the pairs of factors over pairs.
+    Listed cells come first, `most` entries at a time. `pairs`: tables of the pairs of factors over pairs. A V over
+    few cells is an array, and all cells are one region.
     """
     here = [None if V is None else chosen(V, axes) for V in weights]
+    if not pairs and math.prod(map(len, axes)) <= TUNING.contracted_cells and any(map(_has_table, here)):
+        dense = tuple(() if V is None else _dense(V) for V in here)
+        if any(parts is not None for parts in dense):
+            yield Region(tuple(axes), dense, False)
+        return
     every = [V for V in (*weights, *pairs) if V is not None]
     free = {index: n for V in every for n, index in enumerate(V.indices) if len(axes[n]) != 1}
     tables = _patterns([V for V in (*here, *(chosen(own, axes) for own in pairs)) if V is not None])
@@ -65,6 +73,16 @@ def regions(
             along = [None if V is None else _along(V, over, some) for V in here]
             yield from _region((own, *others), along, True)
     yield from _region(tuple(axes), [None if V is None else _without_tables(V) for V in here], bool(tables))
+
+
+def _has_table(weights: Weights | None) -> bool:
+    return weights is not None and any(term.table is not None for term in weights.terms)
+
+
+def _dense(weights: Weights) -> Product | None:
+    """V as one array over all free axes; None where it is 0."""
+    values = np.maximum(along(weights, weights.indices), 0.0)
+    return (ContractionPart(tuple(range(values.ndim)), (), values),) if values.any() else None
 
 
 def _region(axes: tuple[Axis, ...], weights: Sequence[Weights | None], bound: bool) -> Iterator[Region]:

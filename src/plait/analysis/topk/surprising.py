@@ -19,6 +19,7 @@ from plait.analysis.titled_tables import add_titles
 from plait.analysis.topk.branch_and_bound import search_cells
 from plait.analysis.topk.candidates import Candidates, exposed
 from plait.analysis.topk.contraction import Axis
+from plait.analysis.topk.exposure_regions import with_summed_rates
 from plait.analysis.topk.heap import TopHeap
 from plait.analysis.topk.top import checked_count
 from plait.data.observation.structural_zeros import Closed
@@ -77,11 +78,12 @@ def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
 
 def _searched(fit: Fitted, equation: Equation, observed: Weights, k: int) -> Rows:
     """The same by a search, where zeros cannot be listed."""
-    candidates = _Zeros(fit, equation.relation, observed)
-    own = partial(score, fit._uncalibrated(), equation.relation, by="probability")
+    relation, searched = equation.relation, with_summed_rates(fit)
+    candidates = _Zeros(searched, relation, observed)
+    own = partial(score, fit._uncalibrated(), relation, by="probability")
     best = TopHeap(k, len(candidates.axes), candidates, score=own)
     if k > 0 and all(map(len, candidates.axes)):
-        search_cells(fit, equation, candidates.axes, best)
+        search_cells(searched, searched.model.equation(relation), candidates.axes, best)
     return best.rows
 
 
