@@ -6,28 +6,12 @@ import sys
 import numpy as np
 import pytest
 
-from lab.bench import data, plain, team, worker
+from lab.bench import data, plain, team
 from lab.bench.engine import Engine
-from lab.bench.peers import OTHERS, OURS, find
 from lab.bench.rows.likelihood import log_likelihood, planted
-from lab.harness.packages import wanted
 
 # Of a few listed cells all may be links.
 pytestmark = pytest.mark.filterwarnings("ignore::plait.errors.NoZerosWarning")
-
-SMALL = data.cp3(300, 12, 5)
-
-
-@pytest.mark.thorough
-def test_plait_and_numpy_compete_and_others_say_why_not(monkeypatch):
-    monkeypatch.setattr(team, "REPEATS", 2)
-    matrices = data.cp(200, (30, 20), 3, "listed")
-    found = team.compete(matrices, ["Plait", "NumPy", "yardstick", "hpfrec"], 1, patience=5.0)
-    assert set(found["Plait"]) == {"sweep", "counts", "counts and bound", "peak"}
-    assert found["NumPy"]["sweep"]["repeats"] == 2
-    assert found["NumPy"]["peak"] > 1e7
-    assert found["yardstick"] == {"cannot": "written for CP-3"}
-    assert found["hpfrec"]["cannot"].startswith(("no unobserved cells", "not installed", "does not install"))
 
 
 def test_a_contender_that_dies_or_hangs_is_out():
@@ -43,26 +27,6 @@ def test_a_contender_that_dies_or_hangs_is_out():
         member.answer(limit=1.0 if code else 20.0)
         assert reason in member.figures()["cannot"]
         assert member.process is None
-
-
-def test_a_case_survives_its_files(tmp_path):
-    case = data.cp3(300, 12, 5, "missing")
-    copy = worker.load(worker.save(case, tmp_path))
-    assert (copy.model, copy.sizes, copy.observed, copy.likelihood) == (case.model, case.sizes, "missing", "poisson")
-    np.testing.assert_array_equal(copy.relations["X"].index, case.relations["X"].index)
-    np.testing.assert_array_equal(copy.hidden["X"], case.hidden["X"])
-
-
-def test_every_contender_can_be_asked_without_its_package():
-    for name in (*OURS, *OTHERS):
-        contender = find(name)
-        assert isinstance(contender.refuses(SMALL), str)
-        assert contender.refuses(data.digg(4, scale=0.002)) or name in OURS
-
-
-def test_the_group_names_every_package_that_is_measured():
-    names = {requirement.split(">")[0] for requirement in wanted("bench")}
-    assert names == {find(name).package for name in OTHERS}
 
 
 @pytest.mark.parametrize("observed", ["all", "listed", "missing"])

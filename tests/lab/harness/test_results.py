@@ -1,20 +1,16 @@
 """Stored results: finished cells survive an interruption, failures are tried again, different runs are not mixed."""
 
-import json
 import subprocess
-from datetime import date
 
 import pytest
 
 import plait
 from lab.harness.apart import call
-from lab.harness.command import ended, parse, parser, places
+from lab.harness.command import ended, parse, parser
 from lab.harness.packages import without_paths
-from lab.harness.page import fill
-from lab.harness.results import MACHINE, Results, forget, read
+from lab.harness.results import MACHINE, Results, read
 from lab.harness.running import Row, Study, run, say_failures
 from plait.errors import ParameterError
-from tests.support.lab_data import ROOT
 
 CELL = {"method": "visited × activity", "missing": 0.6, "run": 0}
 STUDY = Study("bench", "drawn", frozenset({"numpy", "no such package"}))
@@ -91,34 +87,6 @@ def test_results_of_other_data_or_of_another_size_are_refused_and_left_as_they_a
     assert path.read_bytes() == before
 
 
-def test_forgetting_cells_leaves_the_others_and_the_machine(path):
-    results = opened(path)
-    for part, what in (("machine", ""), ("front", "a"), ("front", "b"), ("growth", "a"), ("growth", "b")):
-        results.add({"part": part} | ({"what": what} if what else {}), {})
-
-    def left():
-        return ["".join(line["cell"].values()) for line in read(path).lines]
-
-    forget(path, [{"part": "front", "what": "a"}])
-    assert left() == ["machine", "frontb", "growtha", "growthb"]
-    forget(path, [], ["growth"])
-    assert left() == ["machine", "frontb"]
-    forget(path, [{"part": "front", "what": "b"}])
-    assert not path.exists()
-
-
-KEPT = sorted((ROOT / "docs").glob("**/*.jsonl"))
-
-
-@pytest.mark.parametrize("file", KEPT, ids=lambda file: "-".join(file.parts[-3:]))
-def test_stored_results_of_earlier_versions_are_read_whole(file):
-    head, *lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    found = read(file)
-    assert found.head == head
-    assert found.lines + found.failures == lines
-    assert all(found.get(line["cell"]) == line["figures"] for line in found.lines)
-
-
 # --- runs
 
 
@@ -135,17 +103,6 @@ def test_a_rerun_measures_only_unfinished_and_failed_rows(tmp_path, capsys):
     versions = again.get(MACHINE)["versions"]
     assert "numpy" in versions
     assert "no such package" not in versions
-
-
-def test_a_later_run_keeps_the_first_day_and_versions_of_packages_that_are_gone(tmp_path):
-    file = tmp_path / "results.jsonl"
-    before = Results(file, "bench", "drawn", True, "test")
-    before.add(MACHINE, {"date": "2020-01-01", "versions": {"no such package": "1.0", "numpy": "1.0"}})
-    about = run(STUDY, [row("a", [])], file, True, "test").get(MACHINE)
-    assert about["date"] == f"2020-01-01 to {date.today().isoformat()}"
-    assert about["versions"]["no such package"] == "1.0"
-    assert about["versions"]["numpy"] != "1.0"
-    assert sum("no such package" in line for line in file.read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -193,35 +150,8 @@ def test_a_function_is_called_in_a_process_of_its_own():
 # --- places and pages
 
 
-def test_quick_runs_and_named_folders_leave_the_docs_alone(tmp_path):
-    def found(*arguments):
-        return places(parser("lab.paper", "", "paper").parse_args(arguments), "paper")
-
-    assert found() == (ROOT / "docs" / "paper", ROOT / "docs" / "paper.md")
-    assert found("--quick") == (ROOT / ".cache" / "paper", ROOT / ".cache" / "paper" / "paper.md")
-    assert found("--folder", str(tmp_path)) == (tmp_path, tmp_path / "paper.md")
-    with pytest.raises(SystemExit):
-        found("--folder", "")
-
-
 def test_stored_commands_and_messages_have_no_paths_of_this_machine():
     words = ["uclaf", "--only", "/home/me/data", "--folder=/home/me/out put", "--page", "my page.md"]
     given = parse(parser("lab.paper", "", "paper"), words, ["uclaf"])
     assert given.command == "python -m lab.paper uclaf --only … --folder=… --page 'my page.md'"
     assert without_paths("No such file: '/home/me/x.so', and/or 3 GB/s") == "No such file: '…', and/or 3 GB/s"
-
-
-def test_a_page_keeps_its_prose_and_gets_new_figures(tmp_path):
-    page = tmp_path / "paper.md"
-    for name, content in (("uclaf", "one"), ("hyper", "two")):
-        fill(page, name, content, "# Title\n", f"About {name}")
-    page.write_text(page.read_text().replace("## ", "Prose.\n\n## ") + "\nThe end.\n")
-    fill(page, "uclaf", "new \\1", "# Another title\n", "")
-    text = page.read_text()
-    assert "new \\1" in text
-    assert "one" not in text.split("## ", 1)[1]
-    assert "two" in text
-    assert text.count("Prose.") == 2
-    assert text.endswith("The end.\n")
-    assert text.startswith("# Title\n\nProse.\n\n## About uclaf\n")
-    assert [p.name for p in tmp_path.iterdir()] == ["paper.md"]

@@ -11,8 +11,8 @@ import pytest
 
 from lab.harness.command import ended
 from lab.paper import NAMES
-from lab.paper.__main__ import main, to_repeat
-from tests.support.lab_data import DATA, ROOT
+from lab.paper.__main__ import main
+from tests.support.lab_data import ROOT
 
 PAPER = [sys.executable, "-m", "lab.paper", "--folder", "paper"]
 HERE = os.environ | {"COLUMNS": "100", "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
@@ -63,17 +63,6 @@ def check_others_are_kept(folder):
     pictures = [line for line in page.splitlines() if line.startswith("![")]
     assert pictures
     assert all(line in path.read_text(encoding="utf-8") for line in pictures)
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(not DATA.is_dir(), reason="no shared data")
-@pytest.mark.parametrize(("name", "source"), [("hyper", "UCLAF"), ("lastfm", "Last.fm")])
-def test_real_data_are_read_where_they_are(name, source, tmp_path):
-    done = paper(name, "--quick", "--data", str(DATA), "--no-plots", "--json", cwd=tmp_path)
-    (document,) = json.loads(done.stdout)
-    assert document["source"].startswith(source)
-    assert str(DATA) not in done.stdout
-    assert not list((tmp_path / "paper").glob("*.svg"))
 
 
 @pytest.mark.thorough
@@ -133,25 +122,3 @@ def test_mistakes_are_found_before_anything_is_computed(tmp_path, monkeypatch, c
     results.write_text("precious")
     refused("hyper", "--data", "data", "--fresh")
     assert results.read_text() == "precious"
-
-
-@pytest.mark.thorough
-def test_quick_results_replace_full_ones_only_with_fresh(tmp_path):
-    results = tmp_path / "paper" / "results"
-    results.mkdir(parents=True)
-    (results / "growth.jsonl").write_text(
-        json.dumps(
-            {"experiment": "growth", "source": "drawn", "quick": False, "machine": "", "plait": "", "command": ""}
-        )
-        + "\n"
-    )
-    refused = paper("growth", "--quick", "--no-plots", cwd=tmp_path, expect=2)
-    assert "--fresh" in refused.stderr
-    paper("growth", "--quick", "--no-plots", "--fresh", cwd=tmp_path)
-    assert lines(results / "growth.jsonl")[0]["quick"]
-    assert not lines(results / "growth.old")[0]["quick"], "nothing is lost"
-
-
-def test_a_fresh_choice_measures_what_depends_on_it_again():
-    assert to_repeat(["slices"]) == ["slices"]
-    assert to_repeat(["choice", "rank"]) == ["choice", "uclaf", "slices", "rank"]

@@ -8,11 +8,10 @@ import pytest
 
 import plait
 from lab.harness.results import Results
-from lab.paper import NAMES, acts, choice, digg, experiment, hyper, lastfm, order, uclaf
+from lab.paper import NAMES, acts, choice, digg, experiment, lastfm, order, uclaf
 from lab.paper.corrupted import corrupted
 from lab.paper.experiment import Lab
 from lab.paper.settings import Setting, ranking, settled
-from lab.paper.sources.digg import load as load_digg
 from lab.paper.sources.uclaf import load as load_uclaf
 from plait.evaluation.measure import popularity
 from tests.support.lab_data import DATA, needs
@@ -119,21 +118,6 @@ def test_the_setting_with_the_best_mean_auc_over_all_splits_is_taken(tmp_path, b
     assert len(ranking(pl.DataFrame(), "PLTF", "VB")) == 0
 
 
-@pytest.mark.thorough
-@needs("uclaf")
-def test_on_uclaf_vb_is_above_em_and_popularity_and_the_exposure_above_all(tmp_path, begin):
-    real = Lab(quick=True, data=DATA, results=tmp_path)
-    settings = Setting("PLTF", "EM", "3"), Setting("PLTF", "VB", "8"), Setting("exposure", "VB", "5")
-    begin(real, *settings, r3=0.5, r8=0.5, r5=0.5)
-    cell = {"weights": "chosen", "missing": 0.8, "run": 0}
-    em, known, vb, exposed = (
-        uclaf.measure(real, cell | {"model": model, "algorithm": how})["auc"]
-        for model, how in (("PLTF", "EM"), ("popularity + 1", "none"), ("PLTF", "VB"), ("exposure", "VB"))
-    )
-    assert em < known < vb < exposed
-    assert exposed > 0.99
-
-
 # --- UCLAF: model order and priors
 
 
@@ -148,36 +132,6 @@ def test_single_and_coupled_models_are_tested_by_the_same_cells(monkeypatch):
         order.measure(QUICK, order_cell("curve", method, rank=2, run=3))
     assert list(seen) == [("acts",), ("acts", "visits", "features")]
     assert seen["acts",].equals(seen["acts", "visits", "features"])
-
-
-@pytest.mark.thorough
-@needs("uclaf")
-def test_vb_stays_where_em_falls():
-    def auc(method, adapt, rank):
-        return order.measure(REAL, order_cell("curve", method, adapt, rank, missing=0.8))["auc"]
-
-    em, vb = (
-        [auc(f"PLTF-{method}", adapt, rank) for rank in (2, 20)]
-        for method, adapt in (("EM", "none"), ("VB", "component"))
-    )
-    assert em[1] < em[0] - 0.03
-    assert vb[1] > vb[0] - 0.01
-    assert min(vb) > max(em)
-
-
-@pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::plait.errors.BelowBaselineWarning")  # that of A = 100 is far too low
-def test_the_concentration_of_a_prior_matters_and_its_mean_does_not():
-    cell = {"method": "GCTF-VB", "adapt": "none", "missing": 0.6}
-    asked = hyper.prior(cell | {"A": 0.1, "B": 20.0})
-    assert (asked["prior"].concentration, asked["prior"].mean, asked["adapt_prior"]) == (0.1, 20.0, None)
-
-    def auc(**prior):
-        return np.mean([hyper.measure(QUICK, cell | {"run": run, **prior})["auc"] for run in range(3)])
-
-    sparse, other_mean, dense = auc(A=0.5, B=1.0), auc(A=0.5, B=100.0), auc(A=100.0, B=1.0)
-    assert sparse > dense + 0.03
-    assert other_mean == pytest.approx(sparse, abs=0.01)
 
 
 # --- Digg
@@ -196,17 +150,6 @@ def test_on_digg_vb_is_above_em_coupled_above_single_and_the_truth_above_all():
         pairs = dict(records.filter(task=task).select("method", "auc_pair").iter_rows())
         assert max(pairs, key=pairs.get) == "truth"
         assert pairs["PLTF-EM"] < pairs["PLTF-VB"]
-
-
-def test_stories_without_a_known_link_are_predicted_alike():
-    data = load_digg(QUICK, 0)
-    relation = plait.Relation(data.links["diggs"], unseen="zero")
-    train, test = plait.train_test_split(relation, "diggs", fraction=0.9, by="thinned_links", seed=0)
-    fit = digg.fitted(data, "digg", "PLTF-VB", train, seed=0, max_iter=5)
-    cold = test.join(train.data.filter(pl.col("value") > 0), on="story", how="anti").select(pl.col("story").unique())
-    rates = fit.predict("diggs", cold.select(pl.lit(test["user"][0]).alias("user"), "story"))["mean"].to_numpy()
-    assert len(cold) > 100
-    assert np.ptp(rates) <= 1e-12 * rates.mean()
 
 
 # --- Last.fm
@@ -236,23 +179,3 @@ def test_settings_are_chosen_without_the_test(tags):
     assert links.join(test, on=indices, how="semi").is_empty()
     assert len(links) + len(test) == len(tags.tags)
     assert len(known.relations["tags"].cells) == len(links) - len(valid)
-
-
-@pytest.mark.thorough
-def test_vb_beats_em_and_the_share_beats_the_rate():
-    found = {m: lastfm.measure(QUICK, lastfm.case(m, 0.8, 0, rank=5)) for m in ("PLTF-EM", "PLTF-VB", "GCTF-VB")}
-    for method in ("PLTF-VB", "GCTF-VB"):
-        assert found[method]["auc_uniform"] > found["PLTF-EM"]["auc_uniform"] + 0.03
-        assert found[method]["auc_share"] > found[method]["auc_corrupt_artist"] + 0.05
-        assert found[method]["auc_share"] > found["PLTF-EM"]["auc_share"]
-
-
-@pytest.mark.thorough
-@needs("lastfm")
-def test_on_real_links_vb_finds_the_artist_where_popularity_and_em_do_not():
-    lab = Lab(True, DATA, Path())
-    methods = ("popularity", "PLTF-EM", "GCTF-EM", "PLTF-VB", "GCTF-VB, from EM", "GCTF-VB, exposed")
-    share = {method: lastfm.measure(lab, lastfm.case(method, 0.8, 0, rank=5))["auc_share"] for method in methods}
-    assert share["PLTF-VB"] > max(share["popularity"], share["PLTF-EM"]) + 0.01
-    for method in ("GCTF-VB, from EM", "GCTF-VB, exposed"):
-        assert share[method] > max(share["popularity"], share["GCTF-EM"]) + 0.01

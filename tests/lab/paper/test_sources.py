@@ -27,13 +27,6 @@ def test_a_folder_that_is_not_there_is_an_error(load, tmp_path):
         load(lab(tmp_path / "gone"))
 
 
-def test_a_folder_without_the_data_gives_stand_ins(tmp_path):
-    for data in (None, tmp_path):
-        assert uclaf.source(lab(data)) == uclaf.STAND_IN
-        assert lastfm.load(lab(data, quick=True)).source == lastfm.STAND_IN
-        assert digg.source(lab(data)) == digg.DRAWN
-
-
 # --- UCLAF
 
 
@@ -65,15 +58,6 @@ def test_the_file_its_folder_or_the_one_above_may_be_named(named, tmp_path):
     data = uclaf.load(lab(tmp_path / named))
     assert data.source == "UCLAF"
     assert (len(data.links), len(data.visits), len(data.features)) == (24, 12, 3)
-
-
-@pytest.mark.parametrize(
-    ("name", "shape"), [("UserLocAct", (4, 3)), ("UserLoc", (3, 4)), ("LocFea", (4, 2)), ("LocFea", (3, 1))]
-)
-def test_arrays_of_uclaf_that_do_not_fit_are_named(name, shape, tmp_path):
-    path = written(tmp_path / "own.mat", **{name: np.ones(shape)})
-    with pytest.raises(DataError, match=rf"own\.mat: .*{name} {shape[0]} × {shape[1]}.*\n.*{uclaf.FILE}"):
-        uclaf.load(lab(path))
 
 
 def test_a_folder_or_file_that_is_not_uclaf_is_an_error(tmp_path):
@@ -113,23 +97,6 @@ def test_lastfm_has_the_counts_of_the_data_set():
     assert users >= set(few.friends["user"]) | set(few.friends["friend"])
     for one, whole in ((few.tags, data.tags), (few.plays, data.plays)):
         assert one.equals(whole.filter(pl.col("user").is_in(list(users))))
-
-
-def test_a_table_of_lastfm_without_its_columns_is_named(tmp_path):
-    (tmp_path / "lastfm").mkdir()
-    pl.DataFrame({"a": [1], "b": [2]}).write_parquet(tmp_path / "lastfm" / "user_tag_artist_rels.parquet")
-    with pytest.raises(DataError, match=r"user_tag_artist_rels.parquet: there is no column 'sourceNodeId'"):
-        lastfm.load(lab(tmp_path, quick=True))
-
-
-def test_the_stand_in_of_lastfm_lists_every_link_once_and_friends_both_ways():
-    data, again = lastfm.drawn(*lastfm.SMALL), lastfm.drawn(*lastfm.SMALL)
-    for name in ("tags", "plays", "friends"):
-        assert getattr(data, name).equals(getattr(again, name))
-        assert getattr(data, name).is_unique().all()
-    turned = data.friends.select(user="friend", friend="user")
-    assert data.friends.sort("user", "friend").equals(turned.sort("user", "friend"))
-    assert (data.friends["user"] != data.friends["friend"]).all()
 
 
 # --- Digg
@@ -187,15 +154,6 @@ def test_a_wrong_line_of_digg_is_named(folder, line, message):
         digg.source(lab(folder))  # before anything is computed
     assert str(path) in str(error.value)
     assert "\n" in str(error.value)
-
-
-def test_large_numbers_and_long_files_of_digg_are_read_exactly(tmp_path):
-    path = tmp_path / "user_story.txt"
-    path.write_text("9223372036854775807 9007199254740993\n1.0000000e+17 0\n")
-    assert digg.read_tuples(path, ["user", "story"]).rows() == [(2**63 - 1, 2**53 + 1), (10**17, 0)]
-    links = pl.DataFrame({"user": range(100_000), "story": range(100_000)})
-    links.write_csv(path, separator=" ", include_header=False)
-    assert digg.read_tuples(path, ["user", "story"]).equals(links)
 
 
 def test_a_file_of_digg_that_is_missing_double_empty_or_unreadable_is_named(folder):

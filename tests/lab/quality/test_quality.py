@@ -13,19 +13,15 @@ from sklearn.metrics import average_precision_score, ndcg_score
 import plait
 from lab.harness.command import NAME
 from lab.harness.machine import version
-from lab.harness.packages import wanted
-from lab.harness.results import Found
-from lab.harness.running import run
 from lab.quality import data, judge, rows
-from lab.quality.__main__ import STUDY, forget_absent, main
 from lab.quality.cells import among, distinct
 from lab.quality.data import Asked, Seen, ask
-from lab.quality.methods import BEST, METHODS, TRIES, Method, find, plait_
+from lab.quality.methods import METHODS, TRIES, Method, find, plait_
 from lab.quality.methods.ease import Ease
 from lab.quality.methods.method import matrix
 from lab.quality.methods.plait_ import Fitted, fitted
 from lab.quality.methods.popularity import Pairs, Popularity
-from lab.quality.report import entries, page, write
+from lab.quality.report import write
 from lab.quality.scores import Dense, Product, Scores
 from tests.support.lab_data import ROOT
 
@@ -178,12 +174,6 @@ def test_no_data_set_lets_test_links_be_seen(name, split):
         assert among(task.valid.links, task.tuning.closed, shape).all()
 
 
-def test_splits_differ_and_are_reproducible():
-    one, again, other = (data.communities(split, True).test.links for split in (0, 0, 1))
-    assert np.array_equal(one, again)
-    assert not np.array_equal(one, other)
-
-
 # --- the methods
 
 
@@ -246,76 +236,7 @@ def test_settings_are_chosen_by_the_links_for_that():
     assert found["tries"][0] > found["tries"][1]
 
 
-def test_the_group_names_every_package_that_is_compared():
-    names = {requirement.split(">")[0].split("=")[0] for requirement in wanted("quality")}
-    assert names - {"torch"} == STUDY.packages
-
-
 # --- the page
-
-
-def test_rows_that_lacked_something_are_tried_again(tmp_path, monkeypatch):
-    file = tmp_path / NAME
-    monkeypatch.setattr(rows, "missing", lambda package: "not installed" if package else "")
-    only = [row for row in rows.rows("communities", True) if row.about["method"] in ("EASE", "ALS")]
-    calls = []
-    monkeypatch.setattr(rows, "call", lambda *given, **more: calls.append(more["method"]) or {"figures": {}})
-    run(STUDY, only, file, True, "test")
-    assert calls == ["EASE"]
-    monkeypatch.setattr(rows, "missing", lambda package: "")
-    forget_absent(file)
-    run(STUDY, only, file, True, "test")
-    assert calls == ["EASE", "ALS"]
-
-
-@pytest.mark.parametrize("quick", [True, False])
-def test_every_row_has_a_different_name(quick):
-    names = [json.dumps(row.about) for part in rows.names(quick) for row in rows.rows(part, quick)]
-    assert len(set(names)) == len(names)
-
-
-@pytest.mark.thorough
-def test_quick_rows_are_measured_and_written(tmp_path):
-    arguments = ["communities", "--quick", "--folder", str(tmp_path), "--page", str(tmp_path / "page.md")]
-    assert main([*arguments, "--only", "popularity"]) == 0
-    text = (tmp_path / "page.md").read_text()
-    assert "| popularity | " in text
-    assert str(tmp_path) not in text
-    assert {path.name for path in tmp_path.iterdir()} == {"results.jsonl", "page.md", "quality.svg", "quality.png"}
-
-
-def row(data, method, split, value, measure="MRR"):
-    figures = {measure: {"value": value, "error": 0.01}, "AP": {"value": value, "error": 0.01}}
-    run = {"figures": figures, "setting": {}, "tries": [], "seconds": {"fit": 1.0, "choice": 0.0}}
-    return {"cell": {"part": data, "method": method, "split": split}, "figures": run}
-
-
-def test_methods_are_compared_on_the_splits_that_both_have():
-    mine, theirs = [0.5, 0.6, 0.9], [0.51, 0.61]
-    lines = [row("USAir", BEST, split, value) for split, value in enumerate(mine)]
-    lines += [row("USAir", "EASE", split, value) for split, value in enumerate(theirs)]
-    found = Found({"quick": False}, lines)
-    own = entries.lines(found, "USAir")
-    one, other = own[BEST].measures["MRR"], own["EASE"].measures["MRR"]
-    assert one.value == pytest.approx(2 / 3)
-    assert one.on(other).value == pytest.approx(0.55)
-    assert one.ahead(other) < -2
-    assert other.ahead(one) > 2
-    assert "EASE (2 of 3 splits)" in page.text(found, ROOT, ROOT / "page.md")
-    assert "| USAir, Plait, evidence, five fits: MRR above every peer | 0.550; EASE 0.560 | **no** |" in page.text(
-        found, ROOT, ROOT / "page.md"
-    )
-
-
-def test_the_page_names_losses_first_and_published_figures_as_such():
-    lines = [row("Gowalla", BEST, 0, 0.1, "NDCG@20"), row("USAir", BEST, 0, 0.9), row("USAir", "EASE", 0, 0.5)]
-    text = page.text(Found({"quick": False}, lines), ROOT, ROOT / "page.md")
-    first, *_ = text.split("## At a glance")[1].strip().splitlines()
-    assert "better" in first
-    assert "Gowalla by NDCG@20 (SimpleX (published) 0.156, Plait 0.100)" in first
-    assert "USAir" not in first
-    assert "| SimpleX (published) | **0.156** | – |" in text
-    assert "- Celegans: Plait, 5 splits;" in text  # not measured yet
 
 
 @pytest.mark.thorough
