@@ -1,6 +1,5 @@
 """Ensembles (`restarts`): members, answers of the mixture, saving and resuming."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +7,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.storage.fitted import Member
-from plait.storage.save import save
 from tests.support.every_cell import all_rates, check
-from tests.support.manifests import seal
 from tests.support.problems import bits, make
 
 CP3 = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
@@ -233,25 +229,6 @@ def test_an_interrupted_ensemble_resumes(tmp_path, ensemble, threads, records):
 def test_a_run_resumes_with_more_members(tmp_path, ensemble):
     fitted(restarts=2, checkpoint=tmp_path)
     assert same(fitted(init=tmp_path), ensemble)
-
-
-def test_a_run_of_version_2_loads_and_cannot_be_continued(tmp_path):
-    half = fitted(restarts=1, max_iter=12)
-    save(tmp_path, half._origin, [Member(half.seed, half.state, half.stop)], half.stop)
-    header = json.loads((tmp_path / "manifest.json").read_text())
-    (course,) = header.pop("members")
-    header |= {key: course[key] for key in ("history", "loop")} | {"version": 2}
-    header["files"]["state"] = header["files"].pop("state-0")
-    for word in ("restarts", "combine"):
-        del header["settings"][word]
-    old = {"adapt_prior": "adapt", "max_iter": "sweeps", "warmup": "start"}
-    header["settings"] = {old.get(word, word): value for word, value in header["settings"].items()} | {"start": "em"}
-    (tmp_path / "manifest.json").write_text(seal(header))
-    found = plait.load(tmp_path)
-    assert bits(found) == bits(half)
-    assert (found.settings["max_iter"], found.settings["warmup"]) == (12, 50)
-    with pytest.raises(plait.errors.ParameterError, match="cannot continue: an older version of Plait made it"):
-        fitted(restarts=1, init=tmp_path)
 
 
 def test_ensembles_of_an_exposed_model():

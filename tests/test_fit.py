@@ -40,6 +40,8 @@ def test_factors_have_their_axes_as_written():
         assert factor.indices == case.model.factor(name).indices
         for word in ("mean", "concentration", "scale", "exp_mean_log", "sd"):
             assert getattr(factor, word).shape == shapes[name]
+    fit = plait.fit("X[i, j] = A[p, q, i] B[j, p, q]", np.ones((4, 5)), rank={"p": 2, "q": 3}, max_iter=1, warmup=0)
+    assert fit.factors["A"].mean.shape == (2, 3, 4)
 
 
 def test_moments_of_a_posterior_are_those_of_its_gamma(fit):

@@ -18,7 +18,6 @@ import plait
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 URL = PROJECT["urls"]["Source"]
-YAML = [ROOT / "CITATION.cff", ROOT / "conda" / "recipe.yaml", *sorted((ROOT / ".github").rglob("*.yml"))]
 
 
 def loaded(name):
@@ -59,19 +58,6 @@ def test_the_distribution_is_tensorplait_and_the_module_is_plait(dist, metadata)
         assert "plait = plait.cli:app" in wheel.read(f"{info}/entry_points.txt").decode()
 
 
-def test_the_metadata_have_addresses_and_pythons(metadata):
-    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
-    assert set(urls) == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
-    classifiers = metadata.get_all("Classifier")
-    minors = [int(found[1]) for line in classifiers if (found := re.fullmatch(r"Programming.* :: 3\.(\d+)", line))]
-    assert metadata["Requires-Python"] == f">=3.{min(minors)}"
-    assert minors == list(range(min(minors), max(minors) + 1))
-    assert {"Typing :: Typed", "Operating System :: Microsoft :: Windows"} <= set(classifiers)
-    known = pytest.importorskip("trove_classifiers", reason="trove-classifiers comes with hatchling: make setup")
-    assert set(classifiers) <= set(known.classifiers)
-    assert metadata["License-Expression"] == "BSD-3-Clause"
-
-
 def test_links_of_the_readme_on_the_package_index_have_full_addresses(metadata):
     targets = re.findall(r"\]\(([^)\s]+)\)", metadata.get_payload())
     assert len(targets) > 20
@@ -106,31 +92,6 @@ def test_the_version_is_written_once_and_repeated_rightly():
     assert loaded("conda/recipe.yaml")["context"]["version"] == plait.__version__
 
 
-def test_yaml_files_parse_and_the_citation_names_the_paper():
-    assert all(isinstance(yaml.safe_load(path.read_text("utf-8")), dict) for path in YAML)
-    citation = loaded("CITATION.cff")
-    assert (citation["cff-version"], citation["license"]) == ("1.2.0", PROJECT["license"])
-    paper = citation["references"][0]
-    assert ([author["family-names"] for author in paper["authors"]], paper["year"]) == (["Ermis", "Cemgil"], 2013)
-
-
-def test_conda_needs_what_pip_needs():
-    recipe = loaded("conda/recipe.yaml")
-    needed = [line.replace(" ", "") for line in recipe["requirements"]["run"] if not line.startswith("python ")]
-    assert needed == PROJECT["dependencies"]
-    assert f">={recipe['context']['python_min']}" == PROJECT["requires-python"]
-    assert recipe["about"]["summary"] == PROJECT["description"]
-    building = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]["requires"]
-    assert set(building) <= {line.replace(" ", "") for line in recipe["requirements"]["host"]}
-
-
-def test_the_address_of_the_repository_is_the_same_everywhere():
-    names = ["CITATION.cff", "SECURITY.md", "CODE_OF_CONDUCT.md", "conda/recipe.yaml"]
-    for name in (*names, ".github/ISSUE_TEMPLATE/config.yml"):
-        found = re.findall(r"https://github\.com/[\w.-]+/[\w.-]+", (ROOT / name).read_text("utf-8"))
-        assert set(found) == {URL}, name
-
-
 def test_the_lock_has_an_allowed_version_of_every_dependency():
     requirement = re.compile(r"^(?P<name>[\w.-]+)(?:\[\w+\])?(?:>=|==)(?P<least>[\d.]+)$")
     lock = (ROOT / "requirements" / "tested.txt").read_text("utf-8")
@@ -143,10 +104,3 @@ def test_the_lock_has_an_allowed_version_of_every_dependency():
 
 def numbers(version):
     return tuple(int(part) for part in version.split("."))
-
-
-def test_advice_to_install_names_the_distribution():
-    for path in [*(ROOT / "src").rglob("*.py"), ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        text = path.read_text("utf-8")
-        assert not re.search(r"(?<![a-z])plait\[(?:sql|xarray|paper|dev)\]", text), path
-        assert not re.search(r"metadata\.version\(.plait.\)|version\(.plait.\)", text), path

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -52,14 +51,6 @@ def test_a_fit_and_a_relation_show_public_names_only():
     assert set(dir(relation)) == OPTIONS
 
 
-@pytest.mark.budget(4)  # two processes that import numba
-@pytest.mark.parametrize("name", ["likelihood.Negbin", "executors.Dask"])
-def test_submodules_are_there_after_importing_the_package(name):
-    code = f"import plait; print(plait.{name}.__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
-    assert (done.returncode, done.stdout.strip()) == (0, name.partition(".")[2]), done.stderr
-
-
 def test_every_warning_is_of_one_class_and_in_one_module():
     own = {name: kind for name, kind in vars(plait.errors).items() if name.endswith("Warning")}
     assert len(own) > 10
@@ -77,23 +68,6 @@ def test_every_warning_is_of_one_class_and_in_one_module():
 def test_the_module_of_errors_shows_errors_warnings_and_locations_only():
     assert [name for name in dir(plait.errors) if not name.endswith(("Error", "Warning", "Location"))] == []
     assert {"PlaitError", "DataError", "LeakWarning"} < set(dir(plait.errors))
-
-
-@pytest.mark.parametrize(
-    ("function", "option", "shown"),
-    [(plait.fit, "method", "vb"), (plait.fit, "dtype", "float32"), (plait.Relation, "unseen", "zero")],
-)
-def test_signatures_show_types_and_defaults(function, option, shown):
-    parameter = inspect.signature(function).parameters[option]
-    assert shown in get_args(parameter.annotation)
-    assert parameter.default in get_args(parameter.annotation)
-
-
-def test_every_error_but_the_base_is_in_errors_alone():
-    own = {name: kind for name, kind in vars(plait.errors).items() if name.endswith("Error")}
-    assert len(own) > 5
-    assert all(issubclass(kind, plait.PlaitError) for kind in own.values())
-    assert [name for name in own if hasattr(plait, name)] == ["PlaitError"]
 
 
 @pytest.mark.thorough

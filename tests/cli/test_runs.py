@@ -5,10 +5,7 @@ from unittest.mock import Mock
 import numpy as np
 
 import plait
-from plait.cli import fit_commands
 from plait.storage import checkpoint
-from plait.storage.run_folder import manifest
-from tests.support.manifests import change
 
 
 def loaded(world, name="run"):
@@ -29,13 +26,6 @@ def test_a_run_is_replaced_by_force_only(scratch):
     assert loaded(scratch).objective == before
     assert scratch.plait("fit model.toml -o run --seed 5 --force").exit_code == 0
     assert loaded(scratch).seed == 5
-
-
-def test_a_folder_with_other_things_is_never_replaced(scratch):
-    (scratch.folder / "mine").mkdir()
-    scratch.write("mine/thesis.txt", "words")
-    scratch.refuse("fit model.toml -o mine --force", "this folder contains other files, such as 'thesis.txt'")
-    assert [path.name for path in (scratch.folder / "mine").iterdir()] == ["thesis.txt"]
 
 
 def test_resume_ends_where_a_longer_fit_would_have_ended(scratch):
@@ -72,29 +62,10 @@ def test_a_run_without_sweeps_is_resumed(scratch):
     assert scratch.json("resume zero --max-iter 2")["sweeps"] == 2
 
 
-def test_resume_goes_on_after_a_crash(scratch, monkeypatch):
-    """The run as a crash leaves it: a checkpoint, without an end."""
-    monkeypatch.setattr(checkpoint.Saver, "finish", lambda self, state, stop: None)
-    monkeypatch.setattr(plait.Fit, "save", lambda self, path, replace, extra: None)
-    assert scratch.plait("fit model.toml -o crashed --every 0 --max-iter 32").exit_code == 0
-    monkeypatch.undo()
-    assert manifest(scratch.folder / "crashed")["stop"] is None
-    assert "not finished: this is the last checkpoint" in scratch.stdout("info crashed")
-    assert scratch.plait("resume crashed --max-iter 40").exit_code == 0
-    assert loaded(scratch, "crashed").objective == loaded(scratch).objective
-
-
 def test_resume_refuses_other_data(scratch):
     scratch.plait("fit model.toml -o own --max-iter 3")
     scratch.write("friends.csv", "user,friend\nann lee,bob\n")
     scratch.refuse("resume own --max-iter 5", "own: the run cannot continue: its data", "plait fit")
-
-
-def test_resume_refuses_a_run_of_an_older_version(scratch):
-    scratch.plait("fit model.toml -o own --max-iter 3")
-    path = scratch.folder / "own" / "manifest.json"
-    change(path, version=1, fingerprint="0" * 32)
-    scratch.refuse("resume own --max-iter 5", "own: the run has format version 1; only runs of version", "Fit again")
 
 
 def test_resume_refuses_a_run_made_in_python(scratch):
@@ -118,10 +89,6 @@ def test_a_checkpoint_that_fails_is_a_warning_and_the_last_one_an_error(scratch,
     assert result.exit_code == 1
     text = "run: the run cannot be saved: No space left.\n"
     assert result.stderr == f"warning: checkpoint not saved: {text}error: {text}"
-
-
-def test_rank_is_a_number_or_one_for_each_index():
-    assert fit_commands.ranks(["r=10", "s=4"]) == {"r": 10, "s": 4}
 
 
 def test_every_command_takes_a_run_in_one_file(scratch):

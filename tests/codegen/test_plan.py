@@ -86,18 +86,6 @@ def test_two_trees_give_the_counts_of_one_tree(kind, monkeypatch, tuning):
 # what a plan says -----------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_prints_trees_buffers_memory_and_cost():
-    text = str(replace(LONG, ranks={"r": 5}).plan("poisson", 500, 2))
-    assert text == (
-        "X: poisson, 500 entries, 2 threads\n"
-        "  tree i > k > j: 0.0 MB, buffers 0.6 MB, 0.0 million multiplications a pass\n"
-        "    Z0: direct (has the root index)\n"
-        "    Z2: one buffer a leaf\n"
-        "  tree j > k > i: 0.0 MB, buffers 0.5 MB, 0.0 million multiplications a pass\n"
-        "    Z1: direct (has the root index)"
-    )
-
-
 def test_multiplications_and_buffers_of_a_plan():
     plan = replace(CP3, sizes={"i": 1000, "j": 1000, "k": 1000}, ranks={"r": 5}).plan("poisson", 12_500_000, 2)
     assert plan.buffer_bytes(0) == 8 * 8 * 1000 * (3 + 2)

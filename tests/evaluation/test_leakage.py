@@ -198,20 +198,3 @@ def test_two_relations_over_one_axis_are_matched_both_ways():
         for seed in range(6)
     ]
     assert set(pl.concat(everything)) == {"a = c, b = d", "a = d, b = c"}
-
-
-def test_hidden_values_and_their_mirror_images_do_not_influence_a_fit():
-    model = "knows[a, b] = U[a, r] V[b, r]; b: a"
-    rng = np.random.default_rng(3)
-    X = rng.poisson(0.6, (9, 9)).astype(float)
-    options = {"model": model, "by": "cells", "fraction": 0.3, "seed": 5, "leakage": "remove"}
-    train, test = split({"knows": X}, **options)
-    hidden = np.zeros(X.shape, bool)
-    hidden[test["a"], test["b"]] = True
-    changed = np.where(hidden | hidden.T, rng.poisson(5.0, X.shape), X)
-    fits = [
-        plait.fit(model, data, rank=2, max_iter=3, seed=0)
-        for data in (train, split({"knows": changed}, **options).train)
-    ]
-    assert fits[0].objective == fits[1].objective
-    np.testing.assert_array_equal(fits[0].factors["U"].mean, fits[1].factors["U"].mean)

@@ -138,29 +138,6 @@ def test_listed_zeros_are_hidden_as_links_are():
     assert weights.sum() == 45  # what is hidden is missing, as what is not listed
 
 
-@pytest.mark.parametrize("by", ["time", ("leave_last_out", "user")])
-@pytest.mark.parametrize("observed", ["all", "listed"])
-def test_hidden_values_do_not_influence_a_fit(by, observed):
-    table = log(value=1 + np.arange(60) % 4)
-    options = {"by": by, "time": "when", "seed": 0} | ({"fraction": 0.25} if by == "time" else {})
-    first = plait.train_test_split(plait.Relation(table, observed=observed), **options)
-    hidden = cells(first.test)
-    values = [v + 5 * (c in hidden) for v, c in zip(table["value"], table.select("user", "place").rows())]
-    changed = table.with_columns(value=pl.Series(values))
-    second = plait.train_test_split(plait.Relation(changed, observed=observed), **options)
-    fits = [plait.fit(MODEL, {"visits": split.train}, rank=2, max_iter=5, seed=0) for split in (first, second)]
-    assert fits[0].objective == fits[1].objective
-    assert first.test["value"].sum() < second.test["value"].sum()
-
-
-def test_a_fit_is_evaluated_by_what_is_hidden():
-    split = plait.train_test_split({"visits": log(90)}, "visits", by=("leave_last_out", "user"), time="when", seed=0)
-    fit = plait.fit(MODEL, split.train, rank=2, max_iter=10, seed=0)
-    found = plait.evaluate(fit, "visits", split.test, target="place", k=3)
-    assert found.links == 10
-    assert "recall_at_3" in found
-
-
 def test_columns_of_a_pandas_table_may_have_other_names():
     table = log()
     frame = pd.DataFrame(table.rename({"user": "who"}).to_dict(as_series=False))

@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import bernoulli, nbinom, poisson
 
 import plait
-from tests.support import gibbs as sampling
 from tests.support import oracle
 from tests.support.infer_laws import BOTH_LIKELIHOODS
+from tests.support.log_evidence import gamma_poisson_log_evidence, log_evidence
 from tests.support.models import RANKS, SIZES
 from tests.support.problems import as_counts, make, state_of
 
@@ -68,7 +68,7 @@ def test_one_free_factor_has_its_exact_gamma_posterior_and_evidence(text, way, e
     for at in np.ndindex(*(SHAPE[index] for index in own)):
         here = tuple(at[own.index(index)] if index in own else slice(None) for index in visible)
         seen = M[here] > 0
-        exact += sampling.gamma_poisson_log_evidence(X[here][seen], V[here][seen], 0.3, 2.0)
+        exact += gamma_poisson_log_evidence(X[here][seen], V[here][seen], 0.3, 2.0)
     assert fit.objective == pytest.approx(exact, rel=1e-11)
 
 
@@ -152,7 +152,7 @@ def test_bound_is_below_the_brute_force_log_evidence_and_near_it(text, X, rank, 
     prior = {name: (1.5, 1.2) for name in oracle.factor_indices(equations) if name not in given}
     problem = oracle.Problem(equations, {"X": X}, prior, likelihood={"X": likelihood}, given=given)
     entries = sum(np.size(fit.factors[name].mean) for name in prior)
-    evidence = sampling.log_evidence(problem, sizes, nodes={2: 301, 3: 91, 4: 41}[entries])
+    evidence = log_evidence(problem, sizes, nodes={2: 301, 3: 91, 4: 41}[entries])
     assert evidence - 1.3 < fit.objective < evidence + 1e-3
 
 

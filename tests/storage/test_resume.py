@@ -13,7 +13,6 @@ import plait
 from plait.errors import ParameterError, StorageError
 from plait.storage import checkpoint as checkpoints
 from plait.storage.run_folder import manifest
-from tests.support.manifests import change
 from tests.support.problems import make
 from tests.support.resuming import same_bits
 from tests.support.store_runs import MATRIX, assert_equal, counts
@@ -185,23 +184,6 @@ def test_a_checkpoint_overwrites_a_run_only_if_allowed(tmp_path):
     assert plait.load(tmp_path).seed == 9
 
 
-def test_a_full_disk_costs_a_checkpoint_and_not_the_fit(tmp_path, monkeypatch):
-    save = checkpoints.save
-
-    def filling(folder, origin, members, stop, **named):
-        if members[0].state.history[-1].sweep > 4:
-            raise StorageError("the run cannot be saved: No space left on device.")
-        save(folder, origin, members, stop, **named)
-
-    monkeypatch.setattr(checkpoints, "save", filling)
-    with pytest.warns(
-        plait.errors.CheckpointWarning, match="checkpoint not saved: the run cannot be saved: No space left"
-    ):
-        fit = fitted(max_iter=8, checkpoint=plait.Checkpoint(tmp_path, sweeps=2))
-    assert fit.history[-1].sweep == 8
-    assert plait.load(tmp_path).history[-1].sweep == 4
-
-
 def test_extra_of_a_checkpoint_stays_when_the_fit_resumes(tmp_path):
     fitted(max_iter=2, checkpoint=plait.Checkpoint(tmp_path, extra={"config": {"rank": 2}}))
     fitted(max_iter=4, init=tmp_path, checkpoint=tmp_path)
@@ -226,17 +208,6 @@ def test_the_run_of_another_fit_cannot_resume(what, tmp_path):
     with pytest.raises(ParameterError, match=message) as caught:
         fitted(init=tmp_path, **options)
     assert caught.value.hint == (f"To start from its factors instead, use `init=plait.load({str(tmp_path)!r})`.")
-
-
-def test_the_run_of_an_older_version_loads_but_cannot_resume(tmp_path):
-    fit = fitted(max_iter=2)
-    fit.save(tmp_path)
-    change(tmp_path / "manifest.json", version=1, fingerprint="0" * 32)
-    with pytest.raises(ParameterError, match="an older version of Plait made it"):
-        fitted(init=tmp_path)
-    loaded = plait.load(tmp_path)
-    assert loaded.top("X", 3).equals(fit.top("X", 3))
-    assert fitted(max_iter=1, init=loaded).objective >= fit.objective
 
 
 @pytest.mark.parametrize("option", [{"folder": 3}, {"sweeps": 0}, {"sweeps": 1.5}, {"seconds": -1}])

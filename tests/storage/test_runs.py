@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import SafetensorError
 
 import plait
 from plait.errors import StorageError
@@ -160,30 +159,6 @@ def test_a_crash_leaves_the_old_run_or_the_new_one(name, moment, fit, tmp_path, 
         assert names(path) == named_files(path)
 
 
-FULL = {
-    "system": OSError(28, "No space left on device"),
-    "safetensors": SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
-    "polars": pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)"),
-}
-
-
-@pytest.mark.parametrize("name", ["run", "run.plait"])
-@pytest.mark.parametrize("source", FULL)
-def test_a_full_disk_is_reported_and_the_old_run_stays(source, name, fit, tmp_path, monkeypatch):
-    def full(handle):
-        raise FULL[source]
-
-    path = tmp_path / name
-    fit.save(path)
-    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-    with monkeypatch.context() as patch:
-        patch.setattr(folders.os, "fsync", full)
-        with pytest.raises(StorageError, match=f"{name}: the run cannot be saved: No space left on device") as caught:
-            fit.save(path)
-    assert caught.value.hint.startswith("Free some space")
-    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
-
-
 # --- folders that cannot be read
 
 
@@ -213,24 +188,6 @@ def test_a_damaged_manifest_is_refused(damage, tmp_path):
         plait.load(tmp_path / "run")
     assert str(tmp_path / "run") in str(caught.value)
     assert caught.value.hint
-
-
-@pytest.mark.parametrize("harm", ["missing", "cut", "bit"])
-def test_damage_to_any_file_is_found(harm, fit, tmp_path):
-    fit.save(tmp_path)
-    for name in ("state-0", "labels-0-user", "known-0-visits", "known-1-friends", "exposures"):
-        path = tmp_path / folders.manifest(tmp_path)["files"][name]["file"]
-        good = path.read_bytes()
-        bad = bytearray(good[:-1] if harm == "cut" else good)
-        bad[len(good) // 2] ^= harm == "bit"
-        path.write_bytes(bytes(bad))
-        if harm == "missing":
-            path.unlink()
-        with pytest.raises(StorageError) as caught:
-            plait.load(tmp_path)
-        kind = "missing" if harm == "missing" else "damaged"
-        assert str(caught.value).startswith(f"{path}: this file of the run is {kind}.")
-        path.write_bytes(good)
 
 
 def test_a_missing_folder_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""Answers that no variational approximation enters: a Gibbs sampler and log evidence by quadrature, for tiny models."""
+"""Log evidence, exact or by quadrature, of tiny models."""
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, xlogy
@@ -6,58 +6,13 @@ from scipy.stats import gamma
 
 from tests.support.oracle import (
     Array,
-    Point,
     Problem,
-    all_indices,
     cell_terms,
-    exposure,
     factor_shapes,
-    gather,
     log_rate,
     logs_of,
     prior_of,
-    spread,
 )
-
-
-def gibbs(problem: Problem, Z: Point, draws: int, rng: np.random.Generator, *, burn: int = 200) -> dict[str, Array]:
-    """Posterior draws of every factor that is not given, shape (draws, *factor); weights must be 0 or 1.
-
-    Alternates S | X, Z, a multinomial split of each cell's count over the latent configurations, with
-    Z_a | S, Z_others ~ Gamma(A + sum of S, scale 1 / (A/B + exposure)), factor by factor.
-    """
-    Z = {factor: np.array(value, dtype=float) for factor, value in Z.items()}
-    found = {factor: np.empty((draws, *value.shape)) for factor, value in Z.items()}
-    for draw in range(-burn, draws):
-        sums = {factor: np.zeros_like(value) for factor, value in Z.items()}
-        for relation, visible, occurrences in problem.equations:
-            M, X = problem.weights(relation), problem.values(relation)
-            assert np.all(np.isin(M, (0, 1)))
-            onto = all_indices(visible, occurrences)
-            product = np.ones((*X.shape, *(1,) * (len(onto) - X.ndim)))
-            for factor, indices in occurrences:
-                product = product * spread({**Z, **problem.given}[factor], indices, onto)
-            latent = product.shape[X.ndim :]
-            product = product.reshape(*X.shape, -1)
-            total = product.sum(axis=-1)
-            n = (M * X).astype(int)
-            if problem.likelihood.get(relation, "poisson") == "bernoulli":
-                # n >= 1 events in time lambda: when the first one comes, then how many follow it.
-                lam = total * problem.exposures(relation)
-                first = -np.log1p(rng.random(lam.shape) * np.expm1(-lam))
-                n = n * (1 + rng.poisson(np.maximum(lam - first, 0.0)))
-            S = rng.multinomial(n, product / total[..., None]).reshape(*X.shape, *latent)
-            for factor, indices in occurrences:
-                if factor in sums:
-                    sums[factor] += gather(S, onto, indices)
-        for factor in problem.free:
-            A, B = prior_of(problem, factor, Z[factor].shape)
-            Z[factor] = np.asarray(rng.gamma(A + sums[factor])) / (
-                A / B + exposure(problem, {**Z, **problem.given}, factor)
-            )
-            if draw >= 0:
-                found[factor][draw] = Z[factor]
-    return found
 
 
 def repeated(problem: Problem, times: int) -> Problem:
@@ -70,12 +25,6 @@ def repeated(problem: Problem, times: int) -> Problem:
         likelihood=problem.likelihood,
         given={factor: np.broadcast_to(z, (times, *np.shape(z))) for factor, z in problem.given.items()},
     )
-
-
-def draw_rates(problem: Problem, draws: dict[str, Array], relation: str) -> Array:
-    """V Xhat of every cell for every draw, shape (draws, *relation)."""
-    many = repeated(problem, len(next(iter(draws.values()))))
-    return np.exp(log_rate(many, logs_of(many, draws))[relation])
 
 
 def gamma_poisson_log_evidence(x: Array, v: Array, A: float, B: float) -> float:
