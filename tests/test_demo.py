@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
-from typer.testing import CliRunner
 
 import plait
 from plait import datasets
-from plait.cli import app, demo_command
+from plait.cli import demo_command
 from tests.support.caught_warnings import caught
+from tests.support.command_line import plait_command
 
 
 class Shown(NamedTuple):
@@ -35,7 +35,7 @@ def shown():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_command, "fit_nations", keep)
-        result = CliRunner().invoke(app, ["demo", "--seed", "0", "--top", "3"])
+        result = plait_command("demo", "--seed", "0", "--top", "3")
     assert result.exit_code == 0, result.output
     return Shown(result.stdout, *kept, warned)
 
@@ -106,11 +106,11 @@ def test_the_demo_as_json(shown, monkeypatch):
     few = replace(shown.parts, test=shown.parts.test.head(200))
     monkeypatch.setattr(demo_command, "split_nations", lambda seed: few)
     monkeypatch.setattr(demo_command, "fit_nations", lambda parts, seed: shown.fit)
-    found = json.loads(CliRunner().invoke(app, ["demo", "--seed", "0", "--top", "2", "--json"]).stdout)
+    found = json.loads(plait_command("demo", "--seed", "0", "--top", "2", "--json").stdout)
     assert set(found["metrics"]) == {"Plait", "popularity"}
     assert len(found["top"]) == 2
     assert found["explanation"]["relation"] == "relations"
 
 
 def test_a_demo_without_links_to_show_is_refused():
-    assert CliRunner().invoke(app, ["demo", "--top", "0"]).exit_code == 2
+    assert plait_command("demo", "--top", "0").exit_code == 2

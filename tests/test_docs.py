@@ -26,10 +26,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
 import plait
-from plait.cli import app
+from tests.support.command_line import plait_command
 from tests.support.printed import UPDATE, prints_as_shown, stripped
 from tests.support.public import find, public_names
 
@@ -121,7 +120,7 @@ def run_block(block, path, namespace, folder):
 
 def run_command(words):
     """Run a command of `plait` and return what it prints; all that it says is part of a failure."""
-    done = CliRunner().invoke(app, shlex.split(words), env={"COLUMNS": "100", "NO_COLOR": "1"})
+    done = plait_command(*shlex.split(words), env={"COLUMNS": "100", "NO_COLOR": "1"})
     assert done.exit_code == 0, f"plait {words} ended with {done.exit_code}\n{done.output}\n{done.exception!r}"
     return done.stdout
 

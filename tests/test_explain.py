@@ -14,13 +14,13 @@ import pytest
 from scipy.special import digamma, polygamma
 
 import plait
+from plait import Posterior
 from plait.analysis.explain.component_terms import components
 from plait.data.binding.known import Known
 from plait.data.encoding.names import Labels
 from plait.data.observation.links import LinksInMemory
 from plait.model import network
 from plait.model.network import RowBlock
-from plait.storage.fitted import Posterior
 from tests.support.models import MODELS
 from tests.support.problems import make
 from tests.support.sums import GIVEN, SUMS, sum_fit

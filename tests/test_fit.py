@@ -11,9 +11,9 @@ import pytest
 from scipy.special import psi
 
 import plait
-from plait.inference.loop import ADAPT_WARM, _words_left
+from plait.inference.loop import _words_left
 from plait.inference.state import Record
-from tests.support.problems import assert_same, bits, make
+from tests.support.problems import ADAPT_WARM, assert_same, bits, make
 
 VISITS = pl.DataFrame(
     {

@@ -6,10 +6,9 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import plait
-from plait.cli import app
+from tests.support.command_line import plait_command
 
 MONTHLY = "visits[user, place, month] = U[user, r] P[place, r] T[month, r]; month: ordered"
 DRIFTING = "visits[user, place, month] = U[user, month, r] P[place, r] + b[month]; month: ordered"
@@ -206,7 +205,7 @@ def test_the_command_says_what_the_library_does(fit, tmp_path, monkeypatch):
     pl.DataFrame({"user": [0, 3], "place": [1, 2]}).write_csv("cells.csv")
 
     def said(words):
-        done = CliRunner().invoke(app, ["forecast", "run", "visits", *words.split()])
+        done = plait_command("forecast", "run", "visits", *words.split())
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
@@ -217,6 +216,6 @@ def test_the_command_says_what_the_library_does(fit, tmp_path, monkeypatch):
         said("--per user --given user=3 -k 1 --json")
         == fit.forecast("visits", per="user", given={"user": 3}, k=1).to_dicts()
     )
-    done = CliRunner().invoke(app, ["forecast", "run", "visits", "--steps", "2", "-o", "later.parquet"])
+    done = plait_command("forecast", "run", "visits", "--steps", "2", "-o", "later.parquet")
     assert done.exit_code == 0
     assert pl.read_parquet("later.parquet").columns == fit.forecast("visits").columns

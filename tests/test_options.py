@@ -5,12 +5,10 @@ import os
 import re
 from pathlib import Path
 
-from typer.testing import CliRunner
-
 import plait
-from plait.cli import app
 from plait.config.config_schema import FIT
 from plait.fitting.options import DECLARED, DEFAULT_PRIOR, flag, table
+from tests.support.command_line import plait_command
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 BETWEEN = re.compile(r"(<!-- options: .* -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
@@ -39,7 +37,7 @@ def test_config_files_have_the_options_that_say_so():
 
 
 def test_the_command_line_has_the_options_that_say_so():
-    text = CliRunner().invoke(app, ["fit", "--help"], env={"COLUMNS": "200"}).output
+    text = plait_command("fit", "--help", env={"COLUMNS": "200"}).output
     for option in DECLARED:
         assert (f"{flag(option)} " in text) == option.command, option.name
         if option.command:
@@ -61,7 +59,7 @@ def test_an_option_of_the_command_line_wins_over_the_config(tmp_path):
     )
     run = tmp_path / "run"
     command = f"fit {tmp_path}/model.toml -o {run} --method em --tol 0"
-    result = CliRunner().invoke(app, command.split())
+    result = plait_command(*command.split())
     assert result.exit_code == 0, result.output
     fit = plait.load(run)
     assert (fit.method, fit.settings["tol"]) == ("em", 0.0)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import gammaln, psi
 from scipy.stats import bernoulli, gamma, nbinom, poisson
 
-from plait.model.model import Model
+from plait import Model
 from tests.support import oracle
 from tests.support.log_evidence import gamma_poisson_log_evidence, log_evidence
 from tests.support.models import DOUBLED, EXPOSED, GIVEN, MODELS, RANKS, SIZES, SUMS

@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 
 import plait
-from plait.fitting.options import Options
 
 TEXT = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
 X = np.random.default_rng(0).poisson(1.0, (4, 3, 2)).astype(float)
@@ -95,7 +94,9 @@ def test_a_wrong_argument_is_refused(arguments, words):
 
 
 def test_numbers_of_numpy_are_numbers():
-    Options(max_iter=np.int32(3), tol=np.float32(1e-3), seed=np.uint8(0)).check()
+    numbers = {"rank": np.int64(2), "max_iter": np.int32(3), "tol": np.float32(1e-3), "seed": np.uint8(0)}
+    fit = plait.fit(TEXT, {"X": X}, warmup=np.int16(0), **numbers)
+    assert fit.objective == plait.fit(TEXT, {"X": X}, rank=2, max_iter=3, tol=1e-3, seed=0, warmup=0).objective
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import plait
-from plait.storage.run_folder import manifest
+from tests.support.manifests import manifest
 
 TEXT = "seen[user, film] = U[user, r] F[film, r]"
 ODD = 'Häns, "the" 🎬 </script><img src=x onerror=alert(1)>\n'

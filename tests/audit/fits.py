@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 
 import plait
-from plait.inference.loop import ADAPT_AFTER, ADAPT_WARM
 from tests.audit.drawn import Audited
 from tests.support import oracle
-from tests.support.problems import starts, state_of
+from tests.support.problems import ADAPT_AFTER, ADAPT_WARM, starts, state_of
 
 FLOATS = {"float64": (1e-9, 1e-9), "float32": (1e-3, 1e-5)}  # of a state, relative; of the bound, of its terms
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 import plait
-from plait.tuning import TUNING
 from tests.audit.claims import CLAIMS
 from tests.audit.drawn import Decided, build, decide
 from tests.audit.equations import Drawn
 from tests.audit.observing import PLAIN, Way
+from tests.support.tuning import tuned
 
 
 def failure(decided: Decided) -> str | None:
@@ -71,10 +71,10 @@ def shrunk(decided: Decided) -> Decided:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", plait.PlaitWarning)
-    TUNING.min_parallel_entries = 2
     case = decide(int(sys.argv[1]))
-    if failure(case) is None:
-        print(f"case {case.number} holds")
-    else:
-        print(small := shrunk(case))
-        print(failure(small))
+    with tuned(min_parallel_entries=2):
+        if failure(case) is None:
+            print(f"case {case.number} holds")
+        else:
+            print(small := shrunk(case))
+            print(failure(small))

@@ -9,16 +9,16 @@ from importlib import import_module
 import polars as pl
 import pytest
 import typer
-from typer.testing import CliRunner
 
 import plait
 from plait import __version__
 from plait.cli import app
 from plait.cli.program import COMMANDS
+from tests.support.command_line import plait_command
 
 
 def helped(*arguments):
-    result = CliRunner().invoke(app, [*arguments])
+    result = plait_command(*arguments)
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
 
@@ -67,7 +67,7 @@ def test_shells_complete_commands(monkeypatch):
     monkeypatch.setenv("_PLAIT_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", "plait res")
     monkeypatch.setenv("COMP_CWORD", "1")
-    result = CliRunner().invoke(app, [], prog_name="plait")
+    result = plait_command(prog_name="plait")
     assert result.stdout.split() == ["resume"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import plait
-from plait.storage.run_folder import manifest
+from tests.support.manifests import manifest
 
 PLAYS = 'value = "plays"'
 EXPOSURE = '[exposures.V]\nsource = "been.csv"\n'

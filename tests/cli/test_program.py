@@ -13,8 +13,8 @@ import pytest
 import plait
 from plait.cli.program import verdict
 from plait.inference.steps import sweep_once
-from plait.storage.run_folder import manifest
 from tests.support.cli_world import PLAIT
+from tests.support.manifests import manifest
 
 
 def shell(world, arguments):

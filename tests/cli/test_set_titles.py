@@ -3,7 +3,7 @@
 import pytest
 
 import plait
-from plait.storage.run_folder import manifest
+from tests.support.manifests import manifest
 
 PLACES = 'place,year,title\ncafe,1900,"The café, ""Zum Löwen"" ☕"\ngym,2000,</script>\nzoo,1,never seen\n'
 DAYS = "number,name\n3,301\n1,101\n"  # names that look like numbers

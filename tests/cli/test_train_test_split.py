@@ -6,10 +6,9 @@ import shlex
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import plait
-from plait.cli import app
+from tests.support.command_line import plait_command
 
 CONFIG = """\
 model = '''
@@ -45,7 +44,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["train-test-split", "city.toml", *map(str, arguments)])
+    return plait_command("train-test-split", "city.toml", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +65,11 @@ def test_a_fit_of_the_written_config_is_the_fit_of_the_split(folder, arguments, 
     split = plait.train_test_split(data, "visits", model=MODEL, seed=3, **options)
     assert pl.read_csv("a split/test.csv").rows() == split.test.rows()
     fitting, evaluating = result.stdout.partition("Next:\n")[2].splitlines()
-    assert CliRunner().invoke(app, shlex.split(fitting)[1:]).exit_code == 0
+    assert plait_command(*shlex.split(fitting)[1:]).exit_code == 0
     wanted = plait.fit(MODEL, split.train, rank=2, seed=0, max_iter=5, warmup=0, progress=False)
     assert plait.load("a split/run").objective == wanted.objective
     assert evaluating.endswith(" --target place")
-    found = CliRunner().invoke(app, [*shlex.split(evaluating)[1:], "--json"])
+    found = plait_command(*shlex.split(evaluating)[1:], "--json")
     assert found.exit_code == 0, found.output
 
 
@@ -81,7 +80,7 @@ def test_periods_are_not_recommended_as_the_target_of_a_ranking(folder):
     (folder / "dated.toml").write_text(f'model = "{model}"\nrank = 2\n[relations.dated]\nsource = "dated.csv"\n')
     for options in (["--by", "time", "--time", "day"], ["--by", "links"]):
         command = ["train-test-split", "dated.toml", "-o", "dated", "--fraction", "0.2", "--seed", "0", "--force"]
-        result = CliRunner().invoke(app, [*command, *options])
+        result = plait_command(*command, *options)
         assert result.stdout.endswith(" --target place\n"), result.output
 
 
@@ -92,7 +91,7 @@ def test_the_test_named_as_hidden_makes_the_same_fit(folder):
     assert pl.read_csv("s/test.csv").schema["user"].is_integer()
     (folder / "hidden.toml").write_text(CONFIG.replace('value = "n"\n', 'value = "n"\nhidden = "s/test.csv"\n'))
     for config, name in {"s/train.toml": "split run", "hidden.toml": "hidden run"}.items():
-        assert CliRunner().invoke(app, ["fit", config, "-o", name]).exit_code == 0
+        assert plait_command("fit", config, "-o", name).exit_code == 0
     assert plait.load("hidden run").objective == plait.load("split run").objective
     visits = {"columns": {"user": "who"}, "value": "n"}
     data = {"visits": plait.Relation(numbered, **visits), "tags": pl.read_csv("tags.csv")}
@@ -155,4 +154,4 @@ def test_a_column_of_times_that_a_fit_ignores_orders_the_links(folder):
     assert result.exit_code == 0, result.output
     latest = visits.tail(round(0.2 * len(visits))).select("who", "place")
     assert sorted(pl.read_csv("s/test.csv").select("user", "place").rows()) == sorted(latest.rows())
-    assert CliRunner().invoke(app, ["fit", "s/train.toml", "-o", "run"]).exit_code == 0
+    assert plait_command("fit", "s/train.toml", "-o", "run").exit_code == 0

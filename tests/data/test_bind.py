@@ -15,10 +15,9 @@ import sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plait import Exposure, Model, Relation
 from plait.data.binding.bind import bind
 from plait.data.binding.given import bind_exposure
-from plait.data.sources.relation import Exposure, Relation
-from plait.model import Model
 from tests.support.data_errors import assert_mentions, error_text
 from tests.support.tuning import tuned
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
+from plait import Model
 from plait.data.binding.bind import bind
 from plait.errors import DataError
-from plait.model import Model
 from tests.support.tuning import tuned
 
 GRAPH = Model("X[i, j] = A[i, r] B[j, r]\nj: i")

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 import plait
-from plait.data.sources.relation import Exposure, Relation
+from plait import Exposure, Relation
 from tests.support.data_errors import assert_mentions, error_text
 
 TABLE = pd.DataFrame({"user": ["a", "b"], "place": [1, 2], "plays": [3, 0]})

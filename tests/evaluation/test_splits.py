@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import plait
 from plait.errors import ParameterError
 from plait.executors import Reference
+from tests.support.command_line import plait_command
 from tests.support.ways_of_observing import WAYS
 
 BYS = ("cells", "links", "thinned_links", "index", "pair", "leave_last_out")
@@ -178,9 +179,6 @@ def test_links_without_structure_are_found_as_by_chance(kind, by):
 
 
 def test_hidden_cells_of_a_config_may_be_proposed_and_missing_pairs_may_not(tmp_path):
-    from typer.testing import CliRunner
-
-    from plait.cli import app
 
     pl.DataFrame({"a": [0, 1, 2, 3, 0, 2], "b": [1, 2, 3, 0, 2, 0], "c": [0, 1, 0, 1, 1, 0]}).write_csv(
         tmp_path / "x.csv"
@@ -193,11 +191,11 @@ def test_hidden_cells_of_a_config_may_be_proposed_and_missing_pairs_may_not(tmp_
         'missing = "itself.csv"\nhidden = ["test.csv"]\n[fit]\nseed = 0\nmax_iter = 3\n'
     )
     run = str(tmp_path / "run")
-    assert CliRunner().invoke(app, ["fit", str(config), "-o", run]).exit_code == 0
+    assert plait_command("fit", config, "-o", run).exit_code == 0
     found = plait.load(run).top("X", 100, include_known=True)
     cells = set(found.select("a", "b").rows())
     assert cells == {(a, b) for a in range(4) for b in range(4) if a != b}
-    shown = CliRunner().invoke(app, ["top", run, "X", "--given", "a=2", "--given", "b=2"])
+    shown = plait_command("top", run, "X", "--given", "a=2", "--given", "b=2")
     assert shown.exit_code == 0
     assert "excluded by structural zeros over a, b" in shown.stderr
     assert "`hidden`" in shown.stderr

@@ -8,11 +8,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
-from typer.testing import CliRunner
 
 import plait
-from plait.cli import app
 from plait.errors import DataError
+from tests.support.command_line import plait_command
 from tests.support.evaluating import check_refused
 from tests.support.manifests import seal
 
@@ -157,7 +156,7 @@ def test_an_array_tests_all_its_cells_but_nan_and_a_sparse_one_those_it_stores(f
 
 
 def command(folder, *arguments):
-    result = CliRunner().invoke(app, ["evaluate", str(folder / "run"), "visits", *arguments, "--json"])
+    result = plait_command("evaluate", folder / "run", "visits", *arguments, "--json")
     return result.exit_code, json.loads(result.stdout or result.stderr.splitlines()[0])
 
 
@@ -171,7 +170,7 @@ def test_the_command_line_and_python_agree_on_every_naming_of_columns(tmp_path, 
             f'model = "{TEXT}"\nrank = 2\n[relations.visits]\nsource = "visits.csv"\nvalue = "times"\n'
             'columns = { user = "who" }\n[fit]\nseed = 0\nmax_iter = 5\n'
         )
-        done = CliRunner().invoke(app, ["fit", str(tmp_path / "model.toml"), "-o", str(tmp_path / "run")])
+        done = plait_command("fit", tmp_path / "model.toml", "-o", tmp_path / "run")
         assert done.exit_code == 0, done.output
     if made_by == "config of an earlier version":
         manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())

@@ -19,6 +19,7 @@ from plait.executors import dask as driver
 from plait.executors.dask_worker import WorkerBlocks, WorkerLinks
 from tests.bits import digest
 from tests.support.cluster import in_the_middle, scale
+from tests.support.command_line import plait_command
 
 pytest.importorskip("distributed", reason="distributed is not installed: make setup")
 pytestmark = pytest.mark.filterwarnings(
@@ -298,7 +299,7 @@ def test_plait_fit_and_resume_compute_on_a_cluster(workers, folder, monkeypatch)
 
 
 def test_plait_check_forecasts_the_cost_on_a_cluster(workers, folder):
-    done = CliRunner().invoke(app, ["check", "model.toml", "--json", "--dask", workers.scheduler_address])
+    done = plait_command("check", "model.toml", "--json", "--dask", workers.scheduler_address)
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)["cluster"]
     assert found["workers"] >= 1
@@ -309,6 +310,6 @@ def test_plait_check_forecasts_the_cost_on_a_cluster(workers, folder):
 @pytest.mark.thorough
 def test_a_wrong_address_exits_with_2(folder, tuning):
     tuning(connect_seconds=0.3)
-    done = CliRunner().invoke(app, ["fit", "model.toml", "-o", "run", "--dask", "tcp://127.0.0.1:9"])
+    done = plait_command("fit", "model.toml", "-o", "run", "--dask", "tcp://127.0.0.1:9")
     assert done.exit_code == 2
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in done.stderr

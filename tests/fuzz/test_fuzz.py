@@ -14,13 +14,12 @@ import polars as pl
 import pytest
 import scipy.io
 import scipy.sparse
-from typer.testing import CliRunner
 
 import plait
-from plait.cli import app
 from plait.config import read_config
 from plait.files import line_of
 from tests.support.cli_world import CONFIG, FRIENDS, VISITS
+from tests.support.command_line import plait_command
 from tests.support.damage import damaged_bytes, damaged_text
 from tests.support.models import MODELS
 
@@ -157,7 +156,7 @@ def test_the_command_line_ends_with_0_or_2_and_without_a_traceback(what, count):
         data = damaged_bytes(good[what].encode(), random.Random(seed))
         Path(what).write_bytes(data)
         for command in (["check", "model.toml"], ["convert", "visits.csv", "out.parquet"]):
-            result = CliRunner().invoke(app, command)
+            result = plait_command(*command)
             assert result.exit_code in (0, 2), (seed, command, data, result.output, result.exception)
             assert "Traceback" not in result.output, (seed, command, data)
 

@@ -5,10 +5,9 @@ import pytest
 
 import plait
 from plait.inference import acceleration
-from plait.inference.loop import ADAPT_WARM
 from plait.inference.row_kernels import extrapolate
 from tests.support.infer_laws import BOTH_LIKELIHOODS, NAMES, PRODUCTS, parse_strategy, rises
-from tests.support.problems import make
+from tests.support.problems import ADAPT_WARM, make
 
 # Of a few listed cells all may be links.
 pytestmark = pytest.mark.filterwarnings("ignore::plait.errors.NoZerosWarning")

@@ -7,7 +7,7 @@ from scipy.special import gammaln, psi
 from scipy.stats import gamma, poisson
 
 import plait
-from plait.storage.fitted import Posterior
+from plait import Posterior
 
 TEXT = "X[i, j] = A[i, r] B[j, r]"
 X = np.random.default_rng(0).poisson(1.5, (5, 4)).astype(float)

@@ -12,11 +12,10 @@ from scipy.special import digamma
 
 import plait
 from plait.inference import empirical_bayes, gamma
-from plait.inference.loop import ADAPT_AFTER, ADAPT_WARM
 from tests.support import oracle
 from tests.support.infer_laws import DENSE
 from tests.support.models import DOUBLED, SUMS
-from tests.support.problems import PRIOR, make, starts, state_of
+from tests.support.problems import ADAPT_AFTER, ADAPT_WARM, PRIOR, RANK_ONE_MEAN_SWEEPS, make, starts, state_of
 
 MATRIX = "X[i,j] = A[i,r] B[j,r]"
 MODEL_NAMES = (
@@ -141,8 +140,7 @@ def test_weights_decide_what_few_links_are(weight, levels):
 def test_rank_one_concentrations_wait_until_the_means_have_settled(warmup, after):
     common = {"rank": 3, "adapt_prior": {"A": "rank-one", "B": "factor"}, "seed": 0, "tol": 0.0, "warmup": warmup}
     early, late = (
-        plait.fit(MATRIX, {"X": scarce()}, max_iter=after + empirical_bayes.RANK_ONE_MEAN_SWEEPS + n, **common)
-        for n in (0, 1)
+        plait.fit(MATRIX, {"X": scarce()}, max_iter=after + RANK_ONE_MEAN_SWEEPS + n, **common) for n in (0, 1)
     )
     assert early.prior["A"].concentration == 0.5
     assert len(set(early.prior["A"].mean.ravel())) > 3
@@ -152,7 +150,7 @@ def test_rank_one_concentrations_wait_until_the_means_have_settled(warmup, after
 
 def test_no_fit_converges_before_its_rank_one_concentrations_adapt():
     fit = plait.fit(MATRIX, {"X": scarce()}, rank=2, adapt_prior="rank-one", seed=0, tol=0.5)
-    assert fit.history[-1].sweep == ADAPT_WARM + empirical_bayes.RANK_ONE_MEAN_SWEEPS + 2
+    assert fit.history[-1].sweep == ADAPT_WARM + RANK_ONE_MEAN_SWEEPS + 2
 
 
 def test_rank_one_of_a_factor_without_entities_or_components_is_one_prior():

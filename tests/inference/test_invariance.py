@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 import plait
-from plait.tuning import TUNING
 from tests.support.infer_laws import BOTH_LIKELIHOODS
 from tests.support.models import EXPOSED, MODELS
 from tests.support.problems import bits, make, starts
@@ -205,6 +204,6 @@ def test_data_large_enough_to_be_cut_give_the_same_fit_on_any_number_of_threads(
     rng = np.random.default_rng(7)
     cells = np.unique(rng.integers(0, (3000, 40, 30), (9000, 3)), axis=0)
     links = pl.DataFrame(dict(zip("ijk", cells.T)))
-    assert len(links) * 8 > TUNING.min_parallel_entries
+    assert len(links) * 8 > 1 << 16  # entries × columns from which threads share them
     fits = [plait.fit(CP3, {"X": links}, rank=4, seed=0, max_iter=8, threads=threads) for threads in (1, 2, 3)]
     assert bits(fits[0]) == bits(fits[1]) == bits(fits[2])

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import plait
-from plait.inference.empirical_bayes import RANK_ONE_MEAN_SWEEPS
 from tests.support import oracle
 from tests.support.infer_laws import BOTH_LIKELIHOODS, NAMES, PRODUCTS, dense_sums, parse_strategy, rises
 from tests.support.models import EXPOSED, MODELS, SIZES
-from tests.support.problems import make, state_of
+from tests.support.problems import RANK_ONE_MEAN_SWEEPS, make, state_of
 from tests.support.ways_of_observing import WAYS
 
 # Of a few listed cells all may be links; pairs without a direction are listed once.

@@ -7,10 +7,9 @@ import pytest
 
 import plait
 from plait.inference import acceleration
-from plait.inference.loop import ADAPT_WARM, WARM_UP
 from plait.inference.state import Record
 from tests.support.infer_laws import own_bounds_rise
-from tests.support.problems import bits
+from tests.support.problems import ADAPT_WARM, WARM_UP, bits
 
 CP3 = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
 RISING = [math.inf, 0.3, 0.01, 1e-3, 1e-3, 2e-3, 0.03, 0.02]  # a start, and sweeps that sort components out

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import plait
-from plait.inference.loop import ADAPT_WARM, WARM_UP
 from tests.support.infer_laws import own_bounds_rise
 from tests.support.models import MODELS
-from tests.support.problems import bits, own_bounds
+from tests.support.problems import ADAPT_WARM, WARM_UP, bits, own_bounds
 
 CP3 = MODELS["cp3"]
 TUCKER2 = "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]"

@@ -4,10 +4,9 @@ import json
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from plait.cli import app
 from plait.data.outofcore.packed import Packed
+from tests.support.command_line import plait_command
 
 CONFIG = """
 model = "visits[user, place] = U[user, r] P[place, r]"
@@ -28,7 +27,7 @@ def run(tmp_path, monkeypatch):
         table.write_csv("v.csv")
         table.write_parquet("v.parquet")
         (tmp_path / "m.toml").write_text(CONFIG.format(source=source))
-        return CliRunner().invoke(app, ["pack", "m.toml", "-o", "out", *arguments])
+        return plait_command("pack", "m.toml", "-o", "out", *arguments)
 
     return pack
 

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 import plait
-from plait.data.binding.bind import bind
 
 MODEL = "v[i, j] = A[i, r] B[j, r]"
 ONE_AXIS = "v[i, j] = A[i, r] A[j, r]\nj: i"
@@ -52,7 +51,7 @@ def test_errors_are_those_of_data_in_memory(tmp_path, fault, memory):
     model, options, table = FAULTS[fault]
     relation = plait.Relation(table, **options)
     with pytest.raises(plait.errors.DataError) as wanted:
-        bind(plait.Model(model), {"v": relation}, warn=False)
+        plait.Model(model).bind({"v": relation})
     with pytest.raises(plait.errors.DataError) as got:
         plait.pack(model, {"v": relation}, tmp_path / "x", memory=memory)
     assert str(got.value) == str(wanted.value)

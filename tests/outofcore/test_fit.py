@@ -6,15 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from typer.testing import CliRunner
 
 import plait
-from plait.cli import app
 from plait.data.outofcore.block_table import CellsOnDisk
 from plait.data.outofcore.packed import Packed
 from plait.executors import Reference, Threads
 from plait.report import run_summary
 from tests.support.blocks_visits import COUPLED, CP3, FRIENDS, HOW, WAYS, fit_both, friends, relation, tags, visits
+from tests.support.command_line import plait_command
 from tests.support.problems import assert_same, bits
 from tests.support.tuning import SMALL_LEAVES
 
@@ -308,7 +307,7 @@ def test_the_command_fits_from_blocks(tmp_path):
     )
 
     def run(*arguments):
-        result = CliRunner().invoke(app, [*map(str, arguments)])
+        result = plait_command(*arguments)
         assert result.exit_code == 0, result.output
         return result.stdout
 

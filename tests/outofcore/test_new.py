@@ -4,12 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from typer.testing import CliRunner
 
 import plait
-from plait.cli import app
 from plait.data.outofcore.block_table import CellsOnDisk
 from tests.support.blocks_visits import COUPLED, CP3, FRIENDS, HOW, WAYS, fit_both, friends, relation, tags, visits
+from tests.support.command_line import plait_command
 from tests.support.problems import assert_same, bits
 from tests.support.tuning import SMALL_LEAVES
 
@@ -214,6 +213,6 @@ def test_commands_fold_in_and_update_blocks(tmp_path):
         ("update", "more", "later.csv", "-o", "more", "--force"),
     ):
         words = [str(tmp_path / word) if n in (1, 2, 4) else word for n, word in enumerate(command)]
-        result = CliRunner().invoke(app, words)
+        result = plait_command(*words)
         assert result.exit_code == 0, result.output
     assert_alike(plait.load(tmp_path / "more"), memory.fold_in({"visits": NEWCOMERS}).update({"visits": LATER}))

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import plait
+from plait import Posterior
 from plait.analysis.predict.prediction import columns, score
-from plait.storage.fitted import Posterior
 from tests.support.models import MODELS
 from tests.support.posteriors import all_rows, cp_fit, cp_rates, rate_draws, scaled, with_posteriors
 from tests.support.problems import make

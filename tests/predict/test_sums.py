@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import plait
+from plait import Posterior
 from plait.analysis.predict.moments import mean_rate, moments, rates_along
 from plait.analysis.predict.prediction import columns
 from plait.evaluation.scorer import alike
-from plait.storage.fitted import Posterior
 from tests.support.posteriors import as_points, bernoulli, misplaced
 from tests.support.sum_posteriors import SUMS, sum_fit
 

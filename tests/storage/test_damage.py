@@ -13,11 +13,10 @@ import numpy as np
 import polars as pl
 import pytest
 from safetensors.numpy import load_file, save_file
-from typer.testing import CliRunner
 
 import plait
-from plait.cli import app
 from plait.errors import ParameterError, StorageError
+from tests.support.command_line import plait_command
 from tests.support.manifests import change, seal
 
 OLD = Path(__file__).parent / "runs" / "version-5.plait"
@@ -200,7 +199,7 @@ def test_a_run_of_version_6_is_not_continued(old_6):
     with pytest.raises(ParameterError, match="cannot continue: an older version of Plait made it") as caught:
         plait.fit(model, data, rank=2, init=old_6, progress=False)
     assert caught.value.hint == f"Fit again; to start from its factors, use `init=plait.load({str(old_6)!r})`."
-    result = CliRunner().invoke(app, ["resume", str(old_6)])
+    result = plait_command("resume", old_6)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "the run has format version 6; only runs of version 7 can be continued." in result.stderr
     assert "Fit again. To start from its factors: plait.fit(…, init=plait.load(" in result.stderr
@@ -461,6 +460,6 @@ def test_a_save_replaces_a_link_and_not_its_target(run, tmp_path, wanted):
 
 def test_the_command_line_names_the_file_and_exits_with_2(run):
     change(run / "manifest.json", settings=[1])
-    result = CliRunner().invoke(app, ["info", str(run)])
+    result = plait_command("info", run)
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"error: {run}/manifest.json: the manifest is damaged: settings cannot be [1]." in result.stderr

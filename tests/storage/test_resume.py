@@ -12,7 +12,7 @@ import pytest
 import plait
 from plait.errors import ParameterError, StorageError
 from plait.storage import checkpoint as checkpoints
-from plait.storage.run_folder import manifest
+from tests.support.manifests import manifest
 from tests.support.problems import make
 from tests.support.resuming import same_bits
 from tests.support.store_runs import MATRIX, assert_equal, counts

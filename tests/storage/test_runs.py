@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import plait
 from plait.errors import StorageError
-from plait.storage import run_folder as folders
-from tests.support.manifests import change
+from tests.support.manifests import change, manifest
 from tests.support.problems import make
 from tests.support.store_runs import MATRIX, PowerCutError, assert_equal, cut_power, fitted, tables
 
@@ -21,7 +20,7 @@ def small(seed=0):
 
 
 def named_files(run):
-    return {entry["file"] for entry in folders.manifest(run)["files"].values()} | {"manifest.json"}
+    return {entry["file"] for entry in manifest(run)["files"].values()} | {"manifest.json"}
 
 
 def names(folder):
@@ -33,7 +32,7 @@ def test_a_loaded_fit_equals_the_saved_one(place, fit, tmp_path):
     fit.save(tmp_path / place, extra={"note": 1})
     loaded = plait.load(tmp_path / place)
     assert_equal(fit, loaded)
-    assert folders.manifest(tmp_path / place)["extra"] == {"note": 1}
+    assert manifest(tmp_path / place)["extra"] == {"note": 1}
     cells, cell = tables()["visits"].drop("value"), {"user": "bob", "place": 1, "hour": 8}
     assert loaded.predict("visits", cells).equals(fit.predict("visits", cells))
     assert loaded.top("visits", 3, given={"user": "ann"}).equals(fit.top("visits", 3, given={"user": "ann"}))
@@ -87,7 +86,7 @@ def test_only_replace_overwrites_the_run_of_another_fit(name, noun, fit, tmp_pat
     assert_equal(fit, plait.load(path))
     other.save(path, replace=True, extra={"note": "second"})
     assert_equal(other, plait.load(path))
-    assert folders.manifest(path)["extra"] == {"note": "second"}
+    assert manifest(path)["extra"] == {"note": "second"}
     with pytest.raises(StorageError, match="of another fit"):  # equal, but fitted again
         small().save(path)
     if noun == "folder":
@@ -100,9 +99,9 @@ def test_saving_a_fit_again_keeps_extra(name, fit, tmp_path):
     fit.save(path, extra={"note": "first"})
     fit.save(path)
     plait.load(path).save(path)
-    assert folders.manifest(path)["extra"] == {"note": "first"}
+    assert manifest(path)["extra"] == {"note": "first"}
     fit.save(path, extra={})
-    assert folders.manifest(path)["extra"] == {}
+    assert manifest(path)["extra"] == {}
     assert_equal(fit, plait.load(path))
 
 

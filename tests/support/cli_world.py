@@ -6,10 +6,8 @@ import re
 import subprocess
 import sys
 
-from typer.testing import CliRunner
-
-from plait.cli import app
 from tests.support.cli_terminal import on_a_terminal
+from tests.support.command_line import plait_command
 
 VISITS = """\
 who,place,day,plays
@@ -89,7 +87,7 @@ class World:
         before = os.getcwd()
         os.chdir(self.folder)
         try:
-            return Ran(CliRunner().invoke(app, arguments))
+            return Ran(plait_command(*arguments))
         finally:
             os.chdir(before)
 

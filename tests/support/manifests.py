@@ -1,7 +1,16 @@
-"""Changed manifests with a valid checksum."""
+"""Manifests of runs: read, and changed with a valid checksum."""
 
 import hashlib
 import json
+import zipfile
+
+
+def manifest(run):
+    """The manifest of a run, a folder or an archive, without its checksum."""
+    place = zipfile.Path(run) if run.is_file() else run
+    found = json.loads((place / "manifest.json").read_text())
+    del found["checksum"]
+    return found
 
 
 def seal(found):
@@ -10,6 +19,6 @@ def seal(found):
     return json.dumps(bare | {"checksum": hashlib.sha256(json.dumps(bare, separators=(",", ":")).encode()).hexdigest()})
 
 
-def change(manifest, **entries):
+def change(path, **entries):
     """Replace entries of a manifest and its checksum."""
-    manifest.write_text(seal(json.loads(manifest.read_text()) | entries))
+    path.write_text(seal(json.loads(path.read_text()) | entries))

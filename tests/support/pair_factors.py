@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import gammaln, psi, xlogy
 
 import plait
+from plait import Posterior
 from plait.executors import Reference
-from plait.storage.fitted import Posterior
 from tests.support.ways_of_observing import observe
 
 PAIRS: dict[str, str] = {

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 
 import plait
+from plait import Posterior
 from plait.data.encoding.names import Labels
-from plait.storage.fitted import Posterior
 from tests.support.models import SIZES
 
 EQUATIONS = {

@@ -19,6 +19,11 @@ PLAIN = MODELS | SUMS | DOUBLED
 COMPILED = {"matrix", "cp3", "tucker", "two_visible", "bias", "scalar", "coupled_paper"}
 ALL = False
 
+# Sweeps, as docs/ARCHITECTURE.md says them.
+WARM_UP = 50  # of EM before VB
+ADAPT_AFTER, ADAPT_WARM = 10, 30  # before priors adapt, without and after a warm-up
+RANK_ONE_MEAN_SWEEPS = 20  # before the concentrations of rank-one priors adapt
+
 PRIOR = {"vb": plait.Gamma(0.7, 1.3), "map": plait.Gamma(1.6, 1.3)}
 
 

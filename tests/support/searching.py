@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import plait
+from plait import Posterior
 from plait.analysis.topk.boxes import RowBoxes
 from plait.data.binding.given import bind_exposures
 from plait.data.binding.known import Known
@@ -16,7 +17,6 @@ from plait.data.observation.links import LinksInMemory
 from plait.data.observation.structural_zeros import Closed
 from plait.executors import Reference
 from plait.storage import fitted
-from plait.storage.fitted import Posterior
 from plait.tuning import TUNING
 from tests.support.every_cell import all_rates, allowed
 from tests.support.models import RANKS, SIZES

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import plait
+from plait import Posterior
 from plait.data.binding.given import bind_exposures
 from plait.data.binding.known import Known
 from plait.data.observation.links import LinksInMemory
-from plait.storage.fitted import Posterior
 
 SIZES = {"i": 4, "j": 3, "k": 2}
 RANKS = {"p": 2, "q": 3, "r": 3, "s": 2}
