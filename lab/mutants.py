@@ -159,7 +159,7 @@ class Finder:
     """The mutants of one file."""
 
     def __init__(self, file: str, data: bytes) -> None:
-        self.file, self.data, self.found = file, data, list[Mutant]()
+        self.file, self.data, self.mutants = file, data, list[Mutant]()
         self.starts = [0]
         for line in data.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
@@ -171,7 +171,7 @@ class Finder:
         calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in self.jit]
         self.compiled = COMPILED_METHODS | {a.id for call in calls for a in call.args if isinstance(a, ast.Name)}
         self.visit(tree, None, None)
-        self.found.sort(key=lambda m: (m.line, m.column, m.operator))
+        self.mutants.sort(key=lambda m: (m.line, m.column, m.operator))
 
     def span(self, node: Any) -> tuple[int, int]:
         """First and last byte of a node."""
@@ -196,7 +196,7 @@ class Finder:
             if before != after:
                 column = start - self.starts[line - 1]
                 own = None if function is None or self.is_compiled(function) else lines
-                self.found.append(Mutant(self.file, line, column, operator, start, end, before, after, own))
+                self.mutants.append(Mutant(self.file, line, column, operator, start, end, before, after, own))
         is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list"):
@@ -269,7 +269,7 @@ def draw(source: Path, count: int, seed: int) -> list[Mutant]:
     for path in sorted(path for package in PACKAGES for path in (source / package).rglob("*.py")):
         data, name, seen = path.read_bytes(), path.relative_to(source).as_posix(), Counter[tuple[str, bytes]]()
         lines = data.splitlines()
-        for mutant in Finder(name, data).found:
+        for mutant in Finder(name, data).mutants:
             key = mutant.operator, lines[mutant.line - 1].strip()
             text = f"{seed}|{name}|{key}|{seen[key]}"
             seen[key] += 1

@@ -243,7 +243,10 @@ def test_rivals_are_no_known_pairs_and_no_self_links(fit):
 
 def test_negatives_are_neither_known_nor_tested(fit):
     tested = np.array(open_pairs(fit)[:5])[:, ::-1]
-    links, rng = KnownLinks(fit.known["F"], fit.known["F"].closed, tested, ["user", "user"]), np.random.default_rng(0)
+    links, rng = (
+        KnownLinks(fit.known["F"], fit.known["F"].structural_zeros, tested, ["user", "user"]),
+        np.random.default_rng(0),
+    )
     linked = {frozenset(map(int, cell)) for cell in (*fit.known["F"].cells, *tested)}
     for cells in (uniform(links, 500, rng), corrupted(links, np.repeat(tested, 50, axis=0), 1, rng)[0]):
         assert not linked & {frozenset(map(int, cell)) for cell in cells}

@@ -21,7 +21,7 @@ from plait.data.bound import Data
 SEEDS = range(5)
 BINS, ENOUGH = 15, 50  # bins of equally many cells; links that a bin must have for its ratio to be shown
 SPLITS = {"nations": 5}  # of 11,000 cells; hidden cells of all splits are judged together
-LEAST = 1e-12  # of a rate
+MIN_RATE = 1e-12  # of a rate
 PLANS = {
     "nations": [(links.CP, 20), (links.TUCKER2, 8), (links.TUCKER, 6)],
     "kinships": [(links.TUCKER2, 20), (links.CP, 40)],
@@ -85,7 +85,7 @@ def _averages(split: Hidden, text: str, rank: int, likelihood: str) -> dict[str,
     plain, mask = _answers(split, text, rank, likelihood, weighed=False), split.mask
     popular = _answers(Hidden({"X": split.data["X"]}, *split[1:]), _single(text), 1, likelihood, weighed=False)
     found = {"popularity": (popular.chances[0], popular.rates[0]), "one fit": (plain.chances[0], plain.rates[0])}
-    R = np.maximum(plain.rates, LEAST)
+    R = np.maximum(plain.rates, MIN_RATE)
     means = {
         "rates": R.mean(axis=0),
         "power 1/2": np.sqrt(R).mean(axis=0) ** 2,
@@ -161,7 +161,7 @@ def figures(p: np.ndarray, y: np.ndarray, w: np.ndarray | None = None) -> list[s
     """Of chances p, links y and weights w of hidden cells, all (n,)."""
     from sklearn.metrics import average_precision_score
 
-    p, w = np.clip(p.astype(float), LEAST, 1 - LEAST), np.ones(len(p)) if w is None else w
+    p, w = np.clip(p.astype(float), MIN_RATE, 1 - MIN_RATE), np.ones(len(p)) if w is None else w
     likelihood = np.average(np.where(y, np.log(p), np.log1p(-p)), weights=w)
     error, ratios = reliability(p, y, w)
     fair = [reliability(p, np.random.default_rng(n).random(len(p)) < p, w)[0] for n in range(10)]
@@ -197,7 +197,7 @@ def _reciprocal(split: Hidden, rates: np.ndarray) -> float:
 
 def _scaled(p: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Chances with the rate times a number that is learnt on the other half of the cells."""
-    rates = -np.log1p(-np.clip(p.astype(float), LEAST, 1 - LEAST))
+    rates = -np.log1p(-np.clip(p.astype(float), MIN_RATE, 1 - MIN_RATE))
     half = np.random.default_rng(0).random(len(p)) < 0.5
     result = np.empty(len(p))
     for learn, use in ((half, ~half), (~half, half)):
@@ -208,7 +208,7 @@ def _scaled(p: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _scale(rates: np.ndarray, y: np.ndarray) -> float:
     def loss(log_scale: np.ndarray) -> float:
         scaled = np.exp(log_scale[0]) * rates
-        return -float(np.mean(np.where(y, np.log(np.maximum(-np.expm1(-scaled), LEAST)), -scaled)))
+        return -float(np.mean(np.where(y, np.log(np.maximum(-np.expm1(-scaled), MIN_RATE)), -scaled)))
 
     return float(np.exp(minimize(loss, [0.0]).x[0]))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.harness.apart import LONGEST
+from lab.harness.apart import MAX_CALL_SECONDS
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ sys.exit(code)
 
 def apart(arguments: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
     """Run `python arguments…` as a process of its own; `env` adds to the environment. Its errors go to stderr."""
-    command = [sys.executable, "-c", _WATCH, str(LONGEST), sys.executable, *arguments]
+    command = [sys.executable, "-c", _WATCH, str(MAX_CALL_SECONDS), sys.executable, *arguments]
     done = subprocess.run(command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, text=True, check=True)
     *output, last = done.stdout.splitlines()
     seconds, peak = last.split()

@@ -12,13 +12,13 @@ from lab.harness.table import show
 TEXT = "X[user, film] = U[user, r] F[film, r]"
 SHAPE, LINKS, GROUPS = (943, 1682), 100_000, 20  # as many users, films and ratings as MovieLens 100k has
 SHARP = 0.1  # concentration of the Gamma numbers by which users and films belong to groups
-MANY = 40
+START_RANK = 40
 SEEDS = range(3)
 WAYS: dict[str, dict[str, Any]] = {
     "of 20, warmed up": {"rank": GROUPS},
-    "of 40, random start": {"rank": MANY, "warmup": 0},
-    "pruned from 40, random start": {"rank": MANY, "prune": True},
-    "pruned from 40, warmed up": {"rank": MANY, "prune": True, "warmup": 50},
+    "of 40, random start": {"rank": START_RANK, "warmup": 0},
+    "pruned from 40, random start": {"rank": START_RANK, "prune": True},
+    "pruned from 40, warmed up": {"rank": START_RANK, "prune": True, "warmup": 50},
 }
 TIES = ("factor", "rank-one")
 

@@ -12,11 +12,13 @@ from lab.harness.packages import load, without_paths
 from plait.machine import processors
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST = 300.0  # seconds of a call
+MAX_CALL_SECONDS = 300.0  # seconds of a call
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
 
 
-def call(function: str, longest: float = LONGEST, threads: int | None = None, /, **arguments: Any) -> dict[str, Any]:
+def call(
+    function: str, longest: float = MAX_CALL_SECONDS, threads: int | None = None, /, **arguments: Any
+) -> dict[str, Any]:
     """Call `module:function` in a process of its own, by default with one thread per processor.
 
     What it returns, a dict, and its peak memory in bytes.

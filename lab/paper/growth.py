@@ -16,7 +16,7 @@ from plait.machine import memory
 KNOWN = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
 SHARE = 0.0125  # of the cells of the cube are known, as in the larger cube of the paper
 BYTES = 150  # of memory that a fit takes at its peak for every known cell, with something to spare
-ROOM = 2 / 3  # of the memory may be taken: other programs have the rest
+MAX_MEMORY_SHARE = 2 / 3  # of the memory may be taken: other programs have the rest
 RUNS = 3  # of a fit that takes less than a second
 SWEEPS = 15
 ADAPTED = 11  # the first sweep that adapts priors as well: the later ones are all alike
@@ -24,7 +24,7 @@ ADAPTED = 11  # the first sweep that adapts priors as well: the later ones are a
 
 def cells(lab: Lab) -> list[Cell]:
     """Cubes that this machine has the memory for."""
-    known = (1_000, 10_000) if lab.quick else [known for known in KNOWN if known * BYTES < ROOM * memory()]
+    known = (1_000, 10_000) if lab.quick else [known for known in KNOWN if known * BYTES < MAX_MEMORY_SHARE * memory()]
     return [
         {"known": n, "method": method, "run": run}
         for n in known

@@ -31,7 +31,7 @@ MISSING = (0.4, 0.6, 0.8)
 RANKS = (1, 2, 3, 5, 8, 12, 20, 30)
 SMALL, LARGE = 2, 20  # the paper's two
 RUNS, FEWER_RUNS = 5, 3
-SWEEPS, LONG = 150, 2000
+SWEEPS, LONG_SWEEPS = 150, 2000
 LIGHT = 0.1  # weight of the side relations, where they are not to drown the links
 
 
@@ -102,7 +102,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
 
 
 def _sweeps(lab: Lab, part: str) -> int:
-    long, short = (60, 20) if lab.quick else (LONG, SWEEPS)
+    long, short = (60, 20) if lab.quick else (LONG_SWEEPS, SWEEPS)
     return long if part == "long" else short
 
 

@@ -13,7 +13,7 @@ from lab.quality.cells import Cells, at
 from lab.quality.data import Asked
 from lab.quality.scores import Scores
 
-PIECE = 2**22  # scores held at a time
+CHUNK_SCORES = 2**22  # scores held at a time
 NO_LOOPS = ", no self-links"  # figures for which a self-link is no rival, where the relation has none
 PARTS = 10  # of a test, to see how far average precision varies
 Figure = dict[str, Any]  # value; error, None where it cannot be had
@@ -139,5 +139,5 @@ def _some(links: np.ndarray, most: int) -> np.ndarray:
 
 
 def _pieces(queries: Cells, width: int) -> Iterator[Cells]:
-    step = max(PIECE // width, 1)
+    step = max(CHUNK_SCORES // width, 1)
     return (queries[start : start + step] for start in range(0, len(queries), step))

@@ -13,7 +13,7 @@ from lab.quality import judge
 from lab.quality.data import QUICK, SOURCES, Task
 from lab.quality.methods import METHODS, Method, find
 
-LONGEST = 3000.0  # seconds of a row, all tries
+MAX_ROW_SECONDS = 3000.0  # seconds of a row, all tries
 THREADS = 1  # of everybody
 
 
@@ -41,7 +41,9 @@ def measured(done: Done, data: str, method: str, split: int, quick: bool) -> Fig
     """The figures of a row, or why there are none."""
     if reason := absent(data, method):
         return {"absent": reason}
-    return call("lab.quality.rows:carry_out", LONGEST, THREADS, data=data, method=method, split=split, quick=quick)
+    return call(
+        "lab.quality.rows:carry_out", MAX_ROW_SECONDS, THREADS, data=data, method=method, split=split, quick=quick
+    )
 
 
 def carry_out(data: str, method: str, split: int, quick: bool) -> Figures:

@@ -68,8 +68,8 @@ def check_data(
         yield from check_direction(relation, data.model, find_asymmetric_indices(relation, data.model))
         is_named = relation.likelihood.name == "poisson" and not relation.likelihood_by
         if is_named and not has_pair_factor(data.model.equation(name)):
-            found = is_overdispersed(relation.links, relation.weights, relation.groups)
-            yield from check_dispersion(relation, found, relation.links.stored)
+            excess = is_overdispersed(relation.links, relation.weights, relation.groups)
+            yield from check_dispersion(relation, excess, relation.links.stored)
 
 
 def check_axes(
@@ -113,14 +113,14 @@ def check_shared_entities(
 
 def _coupled(model: Model, mentioned: Mapping[str, Mapping[str, Seen]]) -> dict[str, dict[str, Seen]]:
     """Tables coupled over each axis by a shared factor, with their entities."""
-    found: dict[str, dict[str, Seen]] = {}
+    entities: dict[str, dict[str, Seen]] = {}
     for name in model.factors:
         uses = [(e.relation, o) for e in model.equations for o in e.occurrences if o.factor == name]
         for relation, occurrence in uses if len(uses) > 1 else ():
             for index, seen in mentioned[relation].items():
                 if index in occurrence.indices:
-                    found.setdefault(model.axis(index), {})[relation] = seen
-    return {axis: sharing for axis, sharing in found.items() if len(sharing) > 1}
+                    entities.setdefault(model.axis(index), {})[relation] = seen
+    return {axis: sharing for axis, sharing in entities.items() if len(sharing) > 1}
 
 
 def _disjoint_entities(labels: Labels, name: str, own: Seen, others: Mapping[str, Seen], union: Seen) -> PlaitWarning:
@@ -161,11 +161,11 @@ def check_unique_axes(relation: "BoundRelation", rows: int, model: Model) -> Ite
 
 
 def check_direction(
-    relation: "BoundRelation", model: Model, found: tuple[str, str, int] | None
+    relation: "BoundRelation", model: Model, pair: tuple[str, str, int] | None
 ) -> Iterator[PlaitWarning]:
-    """Warn about links within one axis that are all listed one way; `found`: by `find_asymmetric_indices`."""
-    if found is not None:
-        first, second, count = found
+    """Warn about links within one axis that are all listed one way; `pair`: by `find_asymmetric_indices`."""
+    if pair is not None:
+        first, second, count = pair
         once = one_factor(model.equation(relation.name), first, second)
         hint = (
             "list each link in both directions"
@@ -181,9 +181,9 @@ def check_direction(
         )
 
 
-def check_dispersion(relation: "BoundRelation", found: bool, values: AnyArray) -> Iterator[PlaitWarning]:
-    """Counts that no Poisson rate explains; found: what the test says; values: of links, or a sample of them."""
-    if found:
+def check_dispersion(relation: "BoundRelation", is_overdispersed: bool, values: AnyArray) -> Iterator[PlaitWarning]:
+    """Warn about counts that no Poisson rate explains. `values`: of links, or a sample of them."""
+    if is_overdispersed:
         is_whole = bool((values == np.floor(values)).all())
         median, most = float(np.median(values)), float(values.max())
         yield OverdispersionWarning(
@@ -202,8 +202,8 @@ def find_padded_names(labels: Labels) -> tuple[int, str]:
     """Number of names that begin or end with a blank, and one of them."""
     if kind(labels.names) != "strings":
         return 0, ""
-    found = labels.names.filter(labels.names != labels.names.str.strip_chars())
-    return len(found), quoted(found[0]) if len(found) else ""
+    padded = labels.names.filter(labels.names != labels.names.str.strip_chars())
+    return len(padded), quoted(padded[0]) if len(padded) else ""
 
 
 def find_similar_names(labels: Labels) -> tuple[int, str]:
@@ -340,8 +340,10 @@ def check_ranks(data: Data, ranks: Mapping[str, int], given: Collection[str]) ->
     for index, rank in ranks.items():
         if any(index in data.model.factor(name).latent for name in given):
             continue  # the given array has that rank
-        rooms = {e.relation: _max_rank(data.relations[e.relation]) for e in data.model.equations if index in e.latent}
-        name, most = max(rooms.items(), key=lambda pair: pair[1])
+        max_ranks = {
+            e.relation: _max_rank(data.relations[e.relation]) for e in data.model.equations if index in e.latent
+        }
+        name, most = max(max_ranks.items(), key=lambda pair: pair[1])
         if most and rank > max(MAX_RANK_FACTOR * most, MIN_WARNED_RANK):
             relation = data.relations[name]
             shape = " × ".join(f"{size:,}" for size in relation.shape)
@@ -391,12 +393,12 @@ def _uncovered_rows(name: str, index: str, unseen: int, relation: BoundRelation)
 
 
 def check_baseline(
-    relations: Iterable[str], method: str, found: Mapping[str, float], adapted: bool
+    relations: Iterable[str], method: str, baseline: Mapping[str, float], adapted: bool
 ) -> Iterator[PlaitWarning]:
-    """Warn about a fit below the popularity baseline. `found`: by `compare_with_baseline`; `adapted`: whether any prior
-    is.
+    """Warn about a fit below the popularity baseline. `baseline`: by `compare_with_baseline`; `adapted`: whether any
+    prior is.
     """
-    objective, alone = found["objective"], found["baseline"]
+    objective, alone = baseline["objective"], baseline["baseline"]
     if objective < alone - MAX_SHORTFALL_NATS - MAX_SHORTFALL_SHARE * abs(alone):
         word = "log-likelihood" if method == "em" else "ELBO"
         adapt = "" if adapted or method == "em" else ', or `adapt_prior="factor"`'

@@ -485,8 +485,8 @@ def suggestion(
     close = close or get_close_matches(str(name).casefold(), list(folded), n=1)
     if not close:
         return ""
-    found = folded[close[0]]
-    return f"Did you mean {found!r}? " if quote else f"Did you mean {found}? "
+    match = folded[close[0]]
+    return f"Did you mean {match!r}? " if quote else f"Did you mean {match}? "
 
 
 def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
@@ -634,16 +634,16 @@ def _hint(name: str, known: Collection[str], meant: Mapping[str, str], elsewhere
 MAX_MORE_LOCATIONS = 3  # that a warning names after the first
 
 
-def warn_of(found: Iterable[PlaitWarning]) -> None:
+def warn_of(raised: Iterable[PlaitWarning]) -> None:
     """Warn once of each kind."""
-    for warning in merged(found):
+    for warning in merged(raised):
         warnings.warn(warning, stacklevel=_outside())
 
 
-def merged(found: Iterable[PlaitWarning]) -> list[PlaitWarning]:
+def merged(warnings: Iterable[PlaitWarning]) -> list[PlaitWarning]:
     """One warning of each kind: the first, with the locations of the others in its hint."""
     kinds: dict[type[PlaitWarning], list[PlaitWarning]] = {}
-    for warning in found:
+    for warning in warnings:
         kinds.setdefault(type(warning), []).append(warning)
     return [
         kind(first.message, location=first.location, hint=f"{first.hint or ''}{_also(others)}")

@@ -67,14 +67,14 @@ def loads(content: bytes, path: Path, *, checksum_since: int = 0, hint: str = AG
     try:
         if len(content) > MAX_BYTES:
             raise ValueError(TOO_LONG)
-        found = json.loads(content.decode(), object_pairs_hook=_once)
-        if not isinstance(found, dict):
+        parsed = json.loads(content.decode(), object_pairs_hook=_once)
+        if not isinstance(parsed, dict):
             raise ValueError("it is not a JSON object")
-        stated, version = found.pop(CHECKSUM, None), found.get("version")
+        stated, version = parsed.pop(CHECKSUM, None), parsed.get("version")
         needed = checksum_since == 0 or (isinstance(version, int) and version >= checksum_since)
-        if stated != _checksum(found) and (needed or stated is not None):
+        if stated != _checksum(parsed) and (needed or stated is not None):
             raise ValueError("its checksum is wrong" if stated is not None else "it has no checksum")
-        return found
+        return parsed
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise damaged(path, reason, hint) from None
@@ -105,7 +105,7 @@ def inside(folder: Path, name: Any, *, hint: str = AGAIN) -> Path:
     return path
 
 
-def check(found: Any, schema: Any, path: Path, *, hint: str = AGAIN) -> None:
+def check(value: Any, schema: Any, path: Path, *, hint: str = AGAIN) -> None:
     """Compare a parsed manifest with a schema.
 
     A schema is a type (``int`` does not take booleans, ``float`` takes finite numbers, ``object`` takes all); a
@@ -113,7 +113,7 @@ def check(found: Any, schema: Any, path: Path, *, hint: str = AGAIN) -> None:
     for all items; a dict ``{str: schema}`` for all values; or a dict by key, in which the names of optional keys end
     in "?". Keys that a schema does not name are allowed.
     """
-    if fault := _fault(found, schema, ""):
+    if fault := _fault(value, schema, ""):
         raise damaged(path, fault, hint)
 
 
@@ -151,48 +151,48 @@ def _checksum(header: Mapping[str, Any]) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return content
 
 
-def _fault(found: Any, schema: Any, at: str) -> str:
+def _fault(value: Any, schema: Any, at: str) -> str:
     """The first fault and its place; empty if there is none."""
     if isinstance(schema, tuple):
-        return "" if any(not _fault(found, one, at) for one in schema) else _wrong(found, at)
+        return "" if any(not _fault(value, one, at) for one in schema) else _wrong(value, at)
     if isinstance(schema, list):
-        if not isinstance(found, list):
-            return _wrong(found, at)
-        return next((fault for n, item in enumerate(found) if (fault := _fault(item, schema[0], f"{at}[{n}]"))), "")
+        if not isinstance(value, list):
+            return _wrong(value, at)
+        return next((fault for n, item in enumerate(value) if (fault := _fault(item, schema[0], f"{at}[{n}]"))), "")
     if isinstance(schema, dict):
-        return _fault_of_dict(found, schema, at)
-    return "" if _fits(found, schema) else _wrong(found, at)
+        return _fault_of_dict(value, schema, at)
+    return "" if _fits(value, schema) else _wrong(value, at)
 
 
-def _fault_of_dict(found: Any, schema: Mapping[Any, Any], at: str) -> str:
-    if not isinstance(found, dict):
-        return _wrong(found, at)
+def _fault_of_dict(value: Any, schema: Mapping[Any, Any], at: str) -> str:
+    if not isinstance(value, dict):
+        return _wrong(value, at)
     if str in schema:
-        items = [(key, schema[str]) for key in found]
+        items = [(key, schema[str]) for key in value]
     else:
         named = {key.removesuffix("?"): one for key, one in schema.items()}
-        missing = [key for key in schema if not key.endswith("?") and key not in found]
+        missing = [key for key in schema if not key.endswith("?") and key not in value]
         if missing:
             return f"{at or 'it'} has no {missing[0]!r}"
-        items = [(key, one) for key, one in named.items() if key in found]
-    return next((fault for key, one in items if (fault := _fault(found[key], one, f"{at}.{key}".lstrip(".")))), "")
+        items = [(key, one) for key, one in named.items() if key in value]
+    return next((fault for key, one in items if (fault := _fault(value[key], one, f"{at}.{key}".lstrip(".")))), "")
 
 
-def _fits(found: Any, schema: type | Callable[[Any], bool] | str | None) -> bool:
+def _fits(value: Any, schema: type | Callable[[Any], bool] | str | None) -> bool:
     if schema is None or isinstance(schema, str):
-        return bool(found == schema and type(found) is type(schema))
+        return bool(value == schema and type(value) is type(schema))
     if schema is float:
-        return type(found) in (int, float) and abs(found) <= sys.float_info.max
+        return type(value) in (int, float) and abs(value) <= sys.float_info.max
     if isinstance(schema, type):
-        return isinstance(found, schema) and (schema in (bool, object) or type(found) is not bool)
-    return schema(found)
+        return isinstance(value, schema) and (schema in (bool, object) or type(value) is not bool)
+    return schema(value)
 
 
-def _wrong(found: Any, at: str) -> str:
-    return f"{at or 'it'} cannot be {found!r:.60}"
+def _wrong(value: Any, at: str) -> str:
+    return f"{at or 'it'} cannot be {value!r:.60}"

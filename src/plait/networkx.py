@@ -89,8 +89,8 @@ def predict_links(
         return iter(())
     fit = links.fit(rank, seed)
     if pairs is not None:
-        found = links.of_pairs(fit, pairs)
-        return found if most is None else iter(sorted(found, key=lambda link: -link[2])[:most])
+        scored = links.of_pairs(fit, pairs)
+        return scored if most is None else iter(sorted(scored, key=lambda link: -link[2])[:most])
     return links.everywhere(fit) if most is None else links.best(fit, most)
 
 

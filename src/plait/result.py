@@ -184,8 +184,8 @@ class Fit(Fitted):
         """
         from plait.analysis.predict.prediction import predict
 
-        found = predict(self, relation, cells, handle_unknown=handle_unknown, new_entities=new_entities)
-        return self._in_kind(found, relation) if isinstance(cells, dict) else found
+        predicted = predict(self, relation, cells, handle_unknown=handle_unknown, new_entities=new_entities)
+        return self._in_kind(predicted, relation) if isinstance(cells, dict) else predicted
 
     @overload
     def top(
@@ -283,11 +283,11 @@ class Fit(Fitted):
             "new_entities": new_entities,
         }  # fmt: skip
         if output is None:
-            table, closed = propose(self, relation, k, **options)
+            table, warning = propose(self, relation, k, **options)
         else:
-            closed = propose_to_file(self, relation, k, output, **options)[1]
-        if closed is not None:
-            warn_of([closed])
+            warning = propose_to_file(self, relation, k, output, **options)[1]
+        if warning is not None:
+            warn_of([warning])
         return self._in_kind(table, relation) if output is None else Path(output)
 
     def forecast(
@@ -361,9 +361,9 @@ class Fit(Fitted):
         from plait.analysis.forecast import forecast
 
         options = {"given": given, "per": per, "k": k, "exclude": exclude, "score": score, "fixed": fixed}
-        table, closed = forecast(self, relation, steps, cells=cells, **options)
-        if closed is not None:
-            warn_of([closed])
+        table, warning = forecast(self, relation, steps, cells=cells, **options)
+        if warning is not None:
+            warn_of([warning])
         return table if cells is not None and not isinstance(cells, dict) else self._in_kind(table, relation)
 
     def explain(
@@ -638,8 +638,8 @@ class Fit(Fitted):
         """
         from plait.analysis.explain.responsibilities import responsibilities
 
-        found = responsibilities(self, relation, cells, most=most)
-        return as_kind(found, kind_of(cells, self._kind(relation)))
+        table = responsibilities(self, relation, cells, most=most)
+        return as_kind(table, kind_of(cells, self._kind(relation)))
 
     def fold_in(self, data: Mapping[str, Any], *, iterations: int = 10) -> Self:
         """Add new entities without changing the factors of known ones.

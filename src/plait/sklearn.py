@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 MODEL = "X[sample, feature] = W[sample, component] H[feature, component]"
 NUMBERS = (np.float64, np.float32)
-SETTLED = 20  # iterations after which samples no longer change in digits that a fit agrees upon with itself
+CONVERGED_ITERATIONS = (
+    20  # iterations after which samples no longer change in digits that a fit agrees upon with itself
+)
 
 
 class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -241,7 +243,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """Fold samples into the fit, named by numbers that are not in use."""
         check_is_fitted(self)
         rows = _table(self._entries(X, reset=False), len(self.fit_.entities["sample"]))
-        return TransientEntities.read(self.fit_, {"X": rows}, SETTLED)
+        return TransientEntities.read(self.fit_, {"X": rows}, CONVERGED_ITERATIONS)
 
     def _check_settings(self) -> None:
         kinds = {

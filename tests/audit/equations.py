@@ -7,7 +7,7 @@ import numpy as np
 
 VISIBLE, LATENT, FACTORS, RELATIONS = "ijklmn", "pqr", "ABCDEFGHKLMNOPQSTU", "XYZ"
 MIRROR = "x"  # a second name of the first axis: x: i
-MOST_TERMS = 6_000  # cells × latent settings of one relation, which the oracle holds as a dense tensor
+MAX_TERMS = 6_000  # cells × latent settings of one relation, which the oracle holds as a dense tensor
 Indices = tuple[str, ...]
 
 
@@ -111,7 +111,7 @@ def _sized(text: str, draft: _Draft) -> Drawn:
     both = sizes | ranks
     for _, visible, occurrences in draft.equations:
         over = sorted({*visible, *(index for _, indices in occurrences for index in indices)})
-        while math.prod(both[index] for index in over) > MOST_TERMS:
+        while math.prod(both[index] for index in over) > MAX_TERMS:
             largest = max((index for index in over if index not in (MIRROR, VISIBLE[0])), key=both.__getitem__)
             both[largest] = both[largest] // 2
     return Drawn(text, {index: both[index] for index in sizes}, {index: both[index] for index in ranks})

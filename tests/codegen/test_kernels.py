@@ -240,7 +240,7 @@ OF = {"poisson": CP3, "bernoulli": MATRIX, "linear": TUCKER, "sum": SUM}
 def test_any_split_into_blocks_gives_equal_stats(kind, data):
     step = ADDED[kind]
     case = Case.draw(OF[kind], step, np.random.default_rng(data.draw(st.integers(0, 99), label="seed")), count=60)
-    if kind != "linear" and data.draw(st.booleans(), label="some entries are rare"):
+    if kind != "linear" and data.draw(st.booleans(), label="some entries underflow"):
         for array in case.arrays[:: 1 if kind == "sum" else len(case.arrays)]:
             array[0] = TINY / 1e6
     count = len(case.entries)
@@ -265,7 +265,7 @@ def test_an_empty_sum_is_zero(kind, executor, always_cut):
         assert [g.shape for g in stats.gradients] == [case.arrays[position].shape for position in step.wanted]
         assert not any(g.any() for g in stats.gradients)
         assert stats.value == 0.0
-        assert stats.rare_cells.shape == (0, len(step.order))
+        assert stats.underflow_cells.shape == (0, len(step.order))
 
 
 @pytest.mark.parametrize("kind", ["poisson", "linear"])
@@ -301,7 +301,7 @@ def test_read_only_and_strided_inputs_give_the_same_sums():
     assert_equal_stats(case, strided.sum(Threads(1)), expected, rtol=0.0)
 
 
-# conservation and rare entries --------------------------------------------------------------------------------------
+# conservation and underflow --------------------------------------------------------------------------------------
 
 
 def peaked(equation, rng, low=1e-3, kind="poisson"):
@@ -370,29 +370,31 @@ def _log_term(equation, term, rows, count, logs, V):
 
 
 def counted(equation, nonzeros, factors, kind, workers):
-    """Counts (inside) from kernels and rare entries together, F, and the stats of the first pass."""
+    """Counts (inside) from kernels and underflow together, F, and the stats of the first pass."""
     exposed = tuple(term for term, V in enumerate(nonzeros.exposures) if V is not None)
     plan = equation.plan(kind, len(nonzeros.values), workers, exposed=exposed)
     relation = Counts(plan, nonzeros, CSFCache())
     found = relation(factors, {}, Threads(workers), list(factors), bound=True)
     counts = {}
     for name, factor in factors.items():
-        stored = factor.exp_mean_log * found.gradients[name] + found.extras.get(name, 0.0)
+        stored = factor.exp_mean_log * found.gradients[name] + found.underflow.get(name, 0.0)
         counts[name] = factor.layout.unpack(stored)
     return counts, found.value - relation.constant({})
 
 
-RARE_EQUATIONS = {
+UNDERFLOW_EQUATIONS = {
     "matrix": replace(MATRIX, sizes={"i": 12, "j": 10}, ranks={"r": 4}),
     "cp3": replace(CP3, sizes={"i": 6, "j": 5, "k": 4}, ranks={"r": 6}),
     "tucker": replace(TUCKER, sizes={"i": 9, "j": 8, "k": 7}),
     "given_in_terms": replace(EQUATIONS["given_in_terms"], ranks={"r": 6, "s": 5}),
 }
 OTHERS = ["two_visible", "lone_latent", "tucker_mixed_order", "scalar", "bias", "sums_only", "no_index_latent"]
-RARE_EQUATIONS |= {name: EQUATIONS[name] for name in [*OTHERS, "same_latent", "rescal_bias"]}
-RARE_CASES = [(name, "poisson") for name in RARE_EQUATIONS]
-RARE_CASES += [(name, kind) for name in ("matrix", "tucker", "no_index_latent") for kind in ("bernoulli", "exposed")]
-RARE_CASES += [("given_in_terms", "bernoulli")]
+UNDERFLOW_EQUATIONS |= {name: EQUATIONS[name] for name in [*OTHERS, "same_latent", "rescal_bias"]}
+UNDERFLOW_CASES = [(name, "poisson") for name in UNDERFLOW_EQUATIONS]
+UNDERFLOW_CASES += [
+    (name, kind) for name in ("matrix", "tucker", "no_index_latent") for kind in ("bernoulli", "exposed")
+]
+UNDERFLOW_CASES += [("given_in_terms", "bernoulli")]
 
 
 def exposures(equation, rng, count, *, exposed=False):
@@ -417,9 +419,9 @@ def equals_log_domain(equation, rng, count, kind, workers=1):
     return len(cells), underflow
 
 
-@pytest.mark.parametrize(("name", "kind"), RARE_CASES)
+@pytest.mark.parametrize(("name", "kind"), UNDERFLOW_CASES)
 def test_counts_and_bound_with_underflowing_entries_equal_the_log_domain(name, kind):
-    equation = RARE_EQUATIONS[name]
+    equation = UNDERFLOW_EQUATIONS[name]
     count, underflow = equals_log_domain(equation, seeded(name, "rare"), 200, kind)
     if equation.indices:
         assert (0 < underflow < count) == (name != "sums_only"), underflow
@@ -429,11 +431,11 @@ def test_counts_and_bound_with_underflowing_entries_equal_the_log_domain(name, k
 def test_more_underflowing_entries_than_the_buffer_holds_are_counted(workers, always_cut):
     equation = replace(MATRIX, sizes={"i": 120, "j": 110}, ranks={"r": 5})
     _, underflow = equals_log_domain(equation, seeded("many"), 12_000, "poisson", workers)
-    assert underflow > workers * (kernel_call.RARE_POSITIONS + 100)
+    assert underflow > workers * (kernel_call.UNDERFLOW_POSITIONS + 100)
 
 
 @pytest.mark.parametrize(
-    "count", [kernel_call.RARE_POSITIONS - 1, kernel_call.RARE_POSITIONS, kernel_call.RARE_POSITIONS + 1]
+    "count", [kernel_call.UNDERFLOW_POSITIONS - 1, kernel_call.UNDERFLOW_POSITIONS, kernel_call.UNDERFLOW_POSITIONS + 1]
 )
 def test_a_full_buffer_of_underflowing_entries_is_complete(count):
     equation = replace(MATRIX, sizes={"i": 40, "j": 40})
@@ -442,7 +444,7 @@ def test_a_full_buffer_of_underflowing_entries_is_complete(count):
     case.arrays[0][:] = 0.0
     stats = case.sum(Threads(1))
     assert_equal_stats(case, stats, case.sum(Reference()))
-    assert len(stats.rare_entries) == count
+    assert len(stats.underflow_entries) == count
 
 
 def test_underflowing_entries_are_listed_and_left_out_of_gradients():
@@ -451,16 +453,16 @@ def test_underflowing_entries_are_listed_and_left_out_of_gradients():
     case.arrays[1][2] = 1e-300  # a whole row of B
     stats = case.sum(Threads(1))
     hit = case.cells[:, 1] == 2
-    assert hit.sum() == len(stats.rare_entries) > 0
-    assert set(map(tuple, stats.rare_cells.tolist())) == set(map(tuple, case.cells[hit][:, ::-1].tolist()))
-    assert sorted(stats.rare_entries) == sorted(case.entries[hit])
-    assert sorted(stats.rare_side_values[:, 0]) == sorted(case.side_values[0][hit])
+    assert hit.sum() == len(stats.underflow_entries) > 0
+    assert set(map(tuple, stats.underflow_cells.tolist())) == set(map(tuple, case.cells[hit][:, ::-1].tolist()))
+    assert sorted(stats.underflow_entries) == sorted(case.entries[hit])
+    assert sorted(stats.underflow_side_values[:, 0]) == sorted(case.side_values[0][hit])
     assert not stats.gradients[1][2].any()
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 50])
 def test_chunks_of_underflowing_entries_give_the_same_counts(chunk, tuning):
-    equation, rng = RARE_EQUATIONS["cp3"], seeded("pieces")
+    equation, rng = UNDERFLOW_EQUATIONS["cp3"], seeded("pieces")
     factors, _ = peaked(equation, rng)
     cells = equation.cells(rng, 100)
     plan = equation.plan("poisson", len(cells), 1)

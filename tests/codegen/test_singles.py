@@ -99,8 +99,8 @@ def test_entries_below_the_range_of_floats_are_listed(executor):
     row = int(case.cells[0, 0])
     case.arrays[0][row] *= np.float32(0.1 * TINY_SINGLE)
     stats = case.sum(executor)
-    assert sorted(set(stats.rare_cells[:, 0].tolist())) == [row]
-    assert len(stats.rare_entries) == (case.cells[:, 0] == row).sum()
+    assert sorted(set(stats.underflow_cells[:, 0].tolist())) == [row]
+    assert len(stats.underflow_entries) == (case.cells[:, 0] == row).sum()
     assert all(np.isfinite(gradient).all() for gradient in stats.gradients)
     doubles = replace(case, arrays=[array.astype(np.float64) for array in case.arrays])
-    assert len(doubles.sum(executor).rare_entries) == 0
+    assert len(doubles.sum(executor).underflow_entries) == 0

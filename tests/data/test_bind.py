@@ -335,7 +335,7 @@ def test_a_hidden_slice_of_a_third_index_does_not_close_self_links():
     model = Model("X[i, j, k] = A[i, r] B[j, r] C[k, r]; j: i")
     table = pl.DataFrame({"i": [0, 1, 2, 0], "j": [0, 1, 2, 1], "k": [0, 0, 0, 1]})
     x = model.bind({"X": Relation(table, hidden=pl.DataFrame({"k": [1]}))}).relations["X"]
-    assert ("i", "j") not in x.closed.tables
+    assert ("i", "j") not in x.structural_zeros.tables
 
 
 def test_print_summarises_the_data():

@@ -49,7 +49,7 @@ def same(one, other):
     assert one.observed_cells == other.observed_cells
     assert one.summed == other.summed
     assert [v.tolist() for v in one.seen.values()] == [v.tolist() for v in other.seen.values()]
-    closed = [{tuple(map(int, c)) for c in t} for r in (one, other) for t in r.closed.tables.values()]
+    closed = [{tuple(map(int, c)) for c in t} for r in (one, other) for t in r.structural_zeros.tables.values()]
     assert len(closed) % 2 == 0
     assert closed[: len(closed) // 2] == closed[len(closed) // 2 :]
 
@@ -212,7 +212,7 @@ def test_self_links_are_dropped_and_counted_if_a_factor_stands_twice(kind, obser
     assert found.dropped_self_links == 2
     assert not dense(found).diagonal().any()
     assert "self-links      2 dropped: the equation excludes them" in str(found)
-    assert found.closed.contain(np.stack([np.arange(N)] * 2, axis=1)).all()
+    assert found.structural_zeros.contain(np.stack([np.arange(N)] * 2, axis=1)).all()
 
 
 def test_the_diagonal_of_three_indices_is_missing_too():
@@ -225,8 +225,8 @@ def test_the_diagonal_of_three_indices_is_missing_too():
     np.testing.assert_array_equal(dense(found), M)
     assert found.total_cells == 18
     assert found.observed_cells == 12
-    assert list(found.closed.tables) == [("h", "t")]
-    assert found.closed.contain(np.array([[1, 0, 1], [1, 0, 2]])).tolist() == [True, False]
+    assert list(found.structural_zeros.tables) == [("h", "t")]
+    assert found.structural_zeros.contain(np.array([[1, 0, 1], [1, 0, 2]])).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("model", [FRIENDS, RESCAL])

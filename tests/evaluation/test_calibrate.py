@@ -13,7 +13,7 @@ from plait.errors import DataError, ParameterError
 from plait.evaluation.calibrate import SHRINKAGE, log_likelihood, newton, regress
 from plait.evaluation.negative_sampling import KnownLinks, count_non_links, uniform
 from plait.storage.calibration import Calibration
-from plait.storage.fitted import closed_cells
+from plait.storage.fitted import structural_zeros_of
 from tests.support.evaluating import INDICES, MODEL, fit_counts
 from tests.support.posteriors import cp_fit, cp_rates, random_cp
 
@@ -254,7 +254,7 @@ def test_what_cannot_calibrate_is_refused(held_out):
 def test_non_links_are_counted(held_out, tuning, listed):
     fit, _ = held_out["bernoulli"]
     known = fit.known["X"]
-    links = KnownLinks(known, closed_cells(fit, "X"), known.cells[:0], INDICES)
+    links = KnownLinks(known, structural_zeros_of(fit, "X"), known.cells[:0], INDICES)
     if not listed:
         tuning(max_negatives_listed=0)
     exact = len(np.unique(uniform(links, 10_000, np.random.default_rng(0)), axis=0))

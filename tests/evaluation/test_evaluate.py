@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score, brier_score_loss, mean_squa
 import plait
 from plait.data.binding.known import Known
 from plait.data.observation.links import LinksInMemory
-from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.structural_zeros import StructuralZeros
 from plait.errors import DataError, ParameterError
 from plait.evaluation.measure import popularity
 from plait.evaluation.negative_sampling import KnownLinks, corrupted, uniform
@@ -167,7 +167,7 @@ def some_links(shape=(6, 5, 4), n=50, seed=0):
     rng = np.random.default_rng(seed)
     cells = np.unique(rng.integers(0, shape, (n, len(shape))), axis=0)
     half = len(cells) // 2
-    return KnownLinks(Known(shape, in_memory(shape, cells[:half])), Closed(), cells[half:], INDICES), {
+    return KnownLinks(Known(shape, in_memory(shape, cells[:half])), StructuralZeros(), cells[half:], INDICES), {
         tuple(cell) for cell in cells.tolist()
     }
 
@@ -210,7 +210,7 @@ def test_cells_that_a_rule_closes_are_neither_drawn_nor_rivals():
     found = plait.evaluate(fit, "X", pl.DataFrame({"a": [0, 1], "b": [4, 4]}), target="b", negatives=50)
     assert (found["mean_rank"], found["mean_rank_raw"]) == (1, 2)
     assert found["roc_auc_uniform"] > 0.75  # among self-links it would be lower by a fifth
-    links = KnownLinks(fit.known["X"], fit.known["X"].closed, np.array([[0, 4]]), ("a", "a"))
+    links = KnownLinks(fit.known["X"], fit.known["X"].structural_zeros, np.array([[0, 4]]), ("a", "a"))
     drawn = uniform(links, 500, np.random.default_rng(0))
     assert (drawn[:, 0] != drawn[:, 1]).all()
     changed, possible = corrupted(links, np.repeat([[0, 4]], 200, axis=0), 1, np.random.default_rng(0))
@@ -220,13 +220,15 @@ def test_cells_that_a_rule_closes_are_neither_drawn_nor_rivals():
 
 def test_entities_without_a_link_here_are_not_drawn():
     # Users c and d and film z occur in other relations only: what they would like here is not known.
-    links = KnownLinks(Known((4, 3), in_memory((4, 3), [[0, 0]])), Closed(), np.array([[1, 1]]), ("user", "film"))
+    links = KnownLinks(
+        Known((4, 3), in_memory((4, 3), [[0, 0]])), StructuralZeros(), np.array([[1, 1]]), ("user", "film")
+    )
     drawn = uniform(links, 200, np.random.default_rng(0))
     assert {tuple(cell) for cell in drawn.tolist()} == {(0, 1), (1, 0)}
     changed, _ = corrupted(links, np.repeat(links.cells[:1], 200, axis=0), 0, np.random.default_rng(0))
     assert {tuple(cell) for cell in changed.tolist()} == {(1, 0)}
     shared = KnownLinks(
-        Known((3, 3), in_memory((3, 3), [[0, 1]])), Closed(), np.zeros((0, 2), np.int64), ("user", "user")
+        Known((3, 3), in_memory((3, 3), [[0, 1]])), StructuralZeros(), np.zeros((0, 2), np.int64), ("user", "user")
     )
     assert [own.tolist() for own in shared.present] == [[0, 1], [0, 1]]  # on all indices of its axis
 

@@ -123,7 +123,7 @@ def test_a_link_where_the_rate_is_0_is_impossible_and_a_zero_certain():
 def counted(scores, target, removed):
     """Ranks of one candidate in each row, by the kernel that counts its rivals."""
     rows, found = np.arange(len(scores)), np.zeros((len(scores), 4), np.int64)
-    count_rivals(np.asarray(scores, float), np.asarray(removed), rows, np.asarray(target), metrics.TIED, found)
+    count_rivals(np.asarray(scores, float), np.asarray(removed), rows, np.asarray(target), metrics.TIE_TOLERANCE, found)
     return metrics.ranks(found[:, 0], found[:, 1]), metrics.ranks(found[:, 2], found[:, 3])
 
 

@@ -14,7 +14,7 @@ from plait.evidence.rule_evidence import DEFAULT_PARAMS, Rules
 from plait.report.report_data import ReportData
 from plait.report.sections import run_warnings
 
-ROOM = 10**9
+MAX_PAIRS = 10**9
 
 
 def steps_of(triples, rule):
@@ -63,7 +63,7 @@ def check_values(seed, bodies):
         if body == ((head, True),):
             continue
         rule = HornRule(head, body, 0, 0.0)
-        heads, tails, values = values_of(graph, rule, ROOM)
+        heads, tails, values = values_of(graph, rule, MAX_PAIRS)
         found = {(h, t): value for h, t, value in zip(heads.tolist(), tails.tolist(), values.tolist())}
         for h, t in product(range(6), range(6)):
             wanted = None if h == t else brute_force(triples, rule, h, t)
@@ -97,7 +97,7 @@ def test_a_triple_does_not_change_the_values_of_its_own_cell():
                 continue
             pair = []
             for own in (triples, [one for one in triples if one != (h, p, t)]):
-                heads, tails, values = values_of(TripleGraph(np.array(own), 6, 2), rule, ROOM)
+                heads, tails, values = values_of(TripleGraph(np.array(own), 6, 2), rule, MAX_PAIRS)
                 pair.append(values[(heads == h) & (tails == t)])
             np.testing.assert_allclose(*pair, rtol=1e-5)
 
@@ -135,8 +135,8 @@ def test_a_planted_rule_is_found_with_its_support_and_confidence(company):
 
 def test_lengths_and_numbers_of_rules_are_bounded(company):
     rules = plait.evidence.rules({"facts": company}, "facts", model=MODEL, max_length=2, max_rules=3)
-    assert max(len(rule.body) for rule in rules.found) <= 2
-    assert max(np.bincount([rule.head for rule in rules.found])) <= 3
+    assert max(len(rule.body) for rule in rules.rules) <= 2
+    assert max(np.bincount([rule.head for rule in rules.rules])) <= 3
 
 
 def test_mining_finds_the_frequent_bodies():
@@ -144,7 +144,7 @@ def test_mining_finds_the_frequent_bodies():
     found = {(rule.head, numbers_of(graph, rule)): rule for rule in mine(graph, 2, 0.0, 1000, 0)}
     for head, body in product(range(2), product(LINKS, repeat=2)):
         rule = HornRule(head, body, 0, 0.0)
-        heads, tails, _ = values_of(graph, rule, ROOM)
+        heads, tails, _ = values_of(graph, rule, MAX_PAIRS)
         support = sum((h, head, t) in set(random_triples(3)) for h, t in zip(heads.tolist(), tails.tolist()))
         if support >= 2:
             own = found[head, numbers_of(graph, rule)]
@@ -197,9 +197,9 @@ def test_held_out_links_are_not_mined(company):
 
 
 def test_values_of_rules_are_no_components_in_a_report(fit):
-    subject = ReportData(fit)
-    assert set(subject.largest_shares["index"]) == {"r"}
-    assert not any("of rule" in words for words in (found.text for found in run_warnings(subject)))
+    report_data = ReportData(fit)
+    assert set(report_data.largest_shares["index"]) == {"r"}
+    assert not any("of rule" in words for words in (found.text for found in run_warnings(report_data)))
 
 
 def test_relations_that_are_no_triples_are_refused(company):

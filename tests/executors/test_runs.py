@@ -81,13 +81,13 @@ def test_a_factor_over_pairs_gives_the_bits_of_threads(finely, executor, sent, t
     assert any(part.numbers for thing in sent if isinstance(thing, WorkerLinks) for part, _ in thing.parts)
 
 
-def test_rare_entries_keep_their_cells(finely, executor):
+def test_entries_that_underflow_keep_their_cells(finely, executor):
     case = drawn(MATRIX)
     tiny = case.arrays[0].copy()
     tiny[7:20] *= 1e-200
     case = replace(case, arrays=[tiny, case.arrays[1] * 1e-150])
     one = case.sum(Threads(1))
-    assert 0 < len(one.rare_entries) < len(case.entries)
+    assert 0 < len(one.underflow_entries) < len(case.entries)
     assert_same_bits(case.sum(executor), one)
 
 

@@ -11,7 +11,7 @@ import pytest
 import plait
 from plait.analysis.explain.counterfactual import try_change
 from plait.config.config_file import data_of
-from plait.explore.whatif import MAX_WAITING, Question, TrialJob, Trials
+from plait.explore.whatif import MAX_WAITING_JOBS, Question, TrialJob, Trials
 from tests.support.explore_run import make_run, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::plait.errors.SpellingWarning")  # of names that are meant
@@ -190,8 +190,8 @@ def _until(job: TrialJob, state: str, seconds: float = 20) -> None:
 def test_a_full_queue_refuses_and_the_page_says_so(run, slow):
     trials = slow(60)
     _until(trials.ask(QUESTION), "running")
-    waiting = [trials.ask(QUESTION) for _ in range(MAX_WAITING)]
-    assert trials.ahead(waiting[-1]) == MAX_WAITING
+    waiting = [trials.ask(QUESTION) for _ in range(MAX_WAITING_JOBS)]
+    assert trials.ahead(waiting[-1]) == MAX_WAITING_JOBS
     with serving(run) as own:
         own.site.trials.close()
         object.__setattr__(own.site, "trials", trials)

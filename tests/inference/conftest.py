@@ -18,12 +18,12 @@ def working_set(monkeypatch):
 
 
 @pytest.fixture
-def rare(monkeypatch):
+def underflow(monkeypatch):
     """How many entries took the log-sum-exp path, pass by pass."""
-    seen, original = [], plait.inference.expected_counts.underflow_counts
+    seen, original = [], plait.inference.expected_counts.underflow
 
     def counted(plan, order, stats, *others):
-        seen.append(len(stats.rare_entries))
+        seen.append(len(stats.underflow_entries))
         return original(plan, order, stats, *others)
 
     monkeypatch.setattr(plait.inference.expected_counts, "underflow_counts", counted)

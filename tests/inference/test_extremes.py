@@ -57,7 +57,7 @@ def test_prior_concentration_of_1e_3(adapt_prior, likelihood):
 
 
 @BOTH_LIKELIHOODS
-def test_products_of_five_factors_that_underflow_equal_the_oracle(likelihood, rare):
+def test_products_of_five_factors_that_underflow_equal_the_oracle(likelihood, underflow):
     """Rows that peak at different components: every product of five geometric means is below the smallest double."""
     X = np.zeros((4, 4, 4, 4, 4))
     X[tuple(np.random.default_rng(2).integers(0, 4, (5, 12)))] = 1.0
@@ -80,7 +80,7 @@ def test_products_of_five_factors_that_underflow_equal_the_oracle(likelihood, ra
         assert fit.objective == pytest.approx(oracle.bound(problem, reference), rel=1e-9)
         for name in "ABCDE":
             np.testing.assert_allclose(fit.factors[name].concentration, reference[name][0], rtol=1e-8, atol=1e-12)
-    assert rare, "no entry took the log-sum-exp path"
+    assert underflow, "no entry took the log-sum-exp path"
     adapted = finite(plait.fit(CP5, data, rank=6, prior=prior, init=init, max_iter=60, tol=0.0))
     problem = oracle.Problem(
         problem.equations, problem.X, {n: (p.concentration, p.mean) for n, p in adapted.prior.items()},
@@ -90,8 +90,8 @@ def test_products_of_five_factors_that_underflow_equal_the_oracle(likelihood, ra
 
 
 @BOTH_LIKELIHOODS
-def test_an_entry_that_underflows_leaves_the_others_of_its_fibre_alone(likelihood, rare):
-    """An index that only a given factor has: all entries of a fibre share one Xhat, which is rare or not."""
+def test_an_entry_that_underflows_leaves_the_others_of_its_fibre_alone(likelihood, underflow):
+    """An index that only a given factor has: all entries of a fibre share one Xhat, which underflows or not."""
     text = "X[i,j,k] = A[i,r] B[j,r] w[k]"
     rng = np.random.default_rng(12)
     X = rng.integers(0, 2, (6, 2, 5)).astype(float)
@@ -107,7 +107,7 @@ def test_an_entry_that_underflows_leaves_the_others_of_its_fibre_alone(likelihoo
     data = {"X": plait.Relation(X, likelihood=likelihood)}
     prior = plait.Gamma(1e-3, 1.0)
     fit = plait.fit(text, data, rank=2, fixed={"w": w}, prior=prior, adapt_prior=None, init=starts(state), max_iter=1)
-    assert rare
+    assert underflow
     state = oracle.sweep(problem, state, "vb")
     assert fit.objective == pytest.approx(oracle.bound(problem, state), rel=1e-10)
     for name in "AB":

@@ -105,7 +105,7 @@ def test_counts_of_every_factor_are_those_of_its_terms_and_all_terms_add_up_to_t
         assert sum(totals[own]) == pytest.approx(np.sum(case.problem.weights(own) * X), rel=1e-11)
         for factor, gradient in counted.gradients.items():
             explained = np.sum(gradient * problem.factors[factor].exp_mean_log) + np.sum(
-                counted.extras.get(factor, 0.0)
+                counted.underflow.get(factor, 0.0)
             )
             uses = [term.uses[factor] for term in relation.terms]
             assert explained == pytest.approx(np.dot(uses, totals[own]), rel=1e-11), factor

@@ -122,7 +122,7 @@ def test_starts_beyond_floats_stay_finite(method):
     finite(fit)
 
 
-def test_links_that_underflow_in_floats_are_counted_as_in_doubles(rare):
+def test_links_that_underflow_in_floats_are_counted_as_in_doubles(underflow):
     """Two groups, and a link between them whose rows begin as if it could not be: scaled, Xhat is 8e-23."""
     X = np.zeros((12, 12))
     X[:6, :6], X[6:, 6:], X[0, 11] = 50.0, 50.0, 1.0
@@ -137,8 +137,8 @@ def test_links_that_underflow_in_floats_are_counted_as_in_doubles(rare):
         "tol": 0.0,
     }
     double = finite(plait.fit(MATRIX, {"X": X}, **settings))
-    assert not rare
+    assert not underflow
     single = finite(plait.fit(MATRIX, {"X": X}, **settings, **SINGLE))
-    assert rare[0] == 1
+    assert underflow[0] == 1
     assert single.history[0].objective == pytest.approx(double.history[0].objective, rel=1e-6)
     close(single, double)

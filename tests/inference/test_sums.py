@@ -153,7 +153,7 @@ def test_rescal_fitted_to_its_own_data_reaches_the_bound_of_a_fit_started_at_the
 
 @BOTH_LIKELIHOODS
 @pytest.mark.parametrize("name", ["same_latent", "given_in_terms", "symmetric", "rescal_bias"])
-def test_entries_of_a_sum_that_underflow_equal_the_oracle(name, likelihood, rare):
+def test_entries_of_a_sum_that_underflow_equal_the_oracle(name, likelihood, underflow):
     case, rng = make(name, "all", likelihood), np.random.default_rng(3)
     problem = replace(case.problem, prior=dict.fromkeys(case.problem.free, (1e-3, 1.0)))
     state = {
@@ -167,7 +167,7 @@ def test_entries_of_a_sum_that_underflow_equal_the_oracle(name, likelihood, rare
         assert fit.objective == pytest.approx(oracle.bound(problem, state), rel=1e-9)
         for factor in problem.free:
             np.testing.assert_allclose(fit.factors[factor].concentration, state[factor][0], rtol=1e-8, atol=1e-12)
-    assert rare, "no entry took the log-sum-exp path"
+    assert underflow, "no entry took the log-sum-exp path"
 
 
 @pytest.mark.filterwarnings("ignore::plait.errors.OverdispersionWarning")

@@ -33,7 +33,7 @@ def both(a: int = 3, *, é=(1, 2)) -> bool:
 
 def changes(text):
     """Line, operator, before and after of the mutants of a text."""
-    return [(m.line, m.operator, m.before, m.after) for m in Finder("example.py", text.encode()).found]
+    return [(m.line, m.operator, m.before, m.after) for m in Finder("example.py", text.encode()).mutants]
 
 
 def test_operators_constants_and_conditions_change_and_nothing_else_does():
@@ -62,7 +62,7 @@ def test_operators_constants_and_conditions_change_and_nothing_else_does():
 
 
 def test_only_statements_inside_of_interpreted_functions_have_lines_of_their_own():
-    lines = {m.line: m.lines for m in Finder("example.py", EXAMPLE.encode()).found}
+    lines = {m.line: m.lines for m in Finder("example.py", EXAMPLE.encode()).mutants}
     assert lines == {4: None, 10: None, 13: None, 15: (15, 15), 17: (17, 18), 18: (17, 18), 19: (19, 19), 20: (20, 20)}
 
 
@@ -81,7 +81,7 @@ def test_every_mutant_parses_and_differs_in_one_place(package):
     for path in sorted((SOURCE / package).rglob("*.py")):
         data = path.read_bytes()
         tree = ast.dump(ast.parse(data))
-        found = Finder(path.name, data).found
+        found = Finder(path.name, data).mutants
         for mutant in found[:: max(1, len(found) // 10)]:
             changed = mutant.apply(data)
             assert ast.dump(ast.parse(changed)) != tree

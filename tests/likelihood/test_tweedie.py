@@ -9,7 +9,7 @@ from scipy import stats
 
 from plait.errors import ParameterError
 from plait.likelihood import Likelihood, Tweedie, series
-from plait.likelihood.tweedie import SHAPES
+from plait.likelihood.tweedie import SHAPE_GRID
 from tests.support.likelihood_own import is_brute_force
 
 tweedie = Tweedie()
@@ -171,7 +171,7 @@ def test_a_given_shape_is_not_learnt():
 def test_a_single_amount_starts_at_its_gamma():
     x = np.random.default_rng(6).gamma(5.0, 2.0, 5000)
     assert tweedie.start(tweedie.sums(x, np.ones(len(x)))) == {"shape": 5.0, "scale": pytest.approx(2.0, rel=0.05)}
-    assert tweedie.start(tweedie.sums(np.ones(3), np.ones(3)))["shape"] == max(SHAPES)  # all equal
+    assert tweedie.start(tweedie.sums(np.ones(3), np.ones(3)))["shape"] == max(SHAPE_GRID)  # all equal
     assert tweedie.start(tweedie.sums(np.zeros(0), np.zeros(0))) == {"shape": 1.0, "scale": 1.0}
 
 

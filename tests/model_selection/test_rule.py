@@ -25,15 +25,15 @@ def two_links():
 
 
 @pytest.mark.parametrize(
-    ("text", "array", "room"),
+    ("text", "array", "max_rank"),
     [
         (MATRIX, np.ones((7, 40)), 7),  # the smaller side
         (CP, np.ones((3, 4, 9)), 12),  # cells of the smaller sides
         (MATRIX, two_links(), 2),  # links
     ],
 )
-def test_data_have_room_for_some_components(text, array, room):
-    assert scale(text, array).room == {"r": room}
+def test_data_have_room_for_some_components(text, array, max_rank):
+    assert scale(text, array).max_ranks == {"r": max_rank}
 
 
 def test_an_index_of_a_core_is_no_longer_than_its_axis_and_keeps_a_given_size():

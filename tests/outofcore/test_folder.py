@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 
 import plait
 from plait.data.outofcore import block_folder as folders
-from plait.data.outofcore.block_file import ALIGNED
+from plait.data.outofcore.block_file import ALIGNMENT_BYTES
 from plait.data.outofcore.packed import Packed
 from plait.manifests import dumps
 
@@ -45,7 +45,7 @@ def test_blocks_are_safetensors_with_aligned_arrays(packed):
     for level, array in enumerate(tree.rows):
         np.testing.assert_array_equal(found[f"rows{level}"], array)
     np.testing.assert_array_equal(found["entries"], tree.entries)
-    assert all(array.ctypes.data % ALIGNED == 0 for array in tree.arrays)
+    assert all(array.ctypes.data % ALIGNMENT_BYTES == 0 for array in tree.arrays)
 
 
 def test_a_stream_gives_all_blocks(packed):

@@ -19,7 +19,7 @@ def fitted(name, method="vb", likelihood="poisson", **settings):
 def every_cell(fit, relation):
     indices = fit.model.equation(relation).indices
     cells = np.argwhere(np.ones([len(fit.entities[index]) for index in indices]))
-    closed = fit.known[relation].closed
+    closed = fit.known[relation].structural_zeros
     cells = cells[~closed.contain(cells)] if closed else cells
     return cells, pl.DataFrame({index: cells[:, n] for n, index in enumerate(indices)})
 

@@ -154,22 +154,22 @@ def test_a_run_with_a_test_is_reproduced_with_it(tmp_path, monkeypatch):
 
 def test_a_config_in_a_folder_is_named_from_here(tmp_path, monkeypatch):
     config = {"path": str(tmp_path / "split" / "train.toml"), "text": "", "changes": {}}
-    subject = ReportData(fitted(), run="split/run", header={"extra": {"config": config}})
+    report_data = ReportData(fitted(), run="split/run", header={"extra": {"config": config}})
     monkeypatch.chdir(tmp_path)
-    assert reproduce.fitting(subject).splitlines()[0] == "plait fit split/train.toml -o split/run"
-    assert "train-test-split split/train.toml -o split-2 " in reproduce.testing(subject)  # keeps split/train.toml
+    assert reproduce.fitting(report_data).splitlines()[0] == "plait fit split/train.toml -o split/run"
+    assert "train-test-split split/train.toml -o split-2 " in reproduce.testing(report_data)  # keeps split/train.toml
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")  # folders above are private
-    assert reproduce.fitting(subject).splitlines()[0] == "plait fit train.toml -o split/run"
+    assert reproduce.fitting(report_data).splitlines()[0] == "plait fit train.toml -o split/run"
 
 
 def test_large_data_have_fewer_explanations(tuning):
     tuning(many_entities=10)
-    subject = ReportData(fitted())
-    assert sections.explained(subject) == 10
+    report_data = ReportData(fitted())
+    assert sections.explained(report_data) == 10
     tuning(explained_of_many=4)
-    assert sections.explained(subject) == sections.MIN_EXPLAINED
-    table = sections.predicted_links(subject)[0].sections[0].blocks[0]
+    assert sections.explained(report_data) == sections.MIN_EXPLAINED
+    table = sections.predicted_links(report_data)[0].sections[0].blocks[0]
     assert len(table.details) == sections.MIN_EXPLAINED < len(table.rows)
 
 

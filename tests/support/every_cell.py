@@ -38,26 +38,26 @@ def exposure(fit, relation, number, shape):
     return np.ones(shape) if V is None else V.reshape(shape)
 
 
-def allowed(fit, relation, known, closed=None):
+def allowed(fit, relation, known, zeros=None):
     """Which cells may be answers: none that is known or whose terms all have exposure 0, nor any of a mask."""
     equation = fit.model.equation(relation)
     shape = [len(fit.entities[index]) for index in equation.indices]
     mask = np.zeros(shape, bool)
     for number in range(len(equation.terms)):
         mask |= exposure(fit, relation, number, shape) > 0
-    if closed is not None:
-        mask &= ~closed
+    if zeros is not None:
+        mask &= ~zeros
     for cell in () if known else fit.known[relation].cells:
         mask[tuple(cell)] = False
     return mask
 
 
-def check(fit, relation, k, fixed, *, known=False, scores=None, score="mean", closed=None):
+def check(fit, relation, k, fixed, *, known=False, scores=None, score="mean", zeros=None):
     """The table has the best scores of all allowed cells, at distinct cells that have these scores."""
     indices = fit.model.equation(relation).indices
     scores = all_rates(fit, relation) if scores is None else scores
     place = tuple(fixed.get(index, slice(None)) for index in indices)
-    open_cells = allowed(fit, relation, known, closed)
+    open_cells = allowed(fit, relation, known, zeros)
     wanted = np.sort(scores[place][open_cells[place]].ravel())[::-1][:k]
     names = {index: fit.entities[index][row] for index, row in fixed.items()}
     with warnings.catch_warnings():

@@ -14,7 +14,7 @@ from plait.data.binding.given import bind_exposures
 from plait.data.binding.known import Known
 from plait.data.encoding.names import Labels
 from plait.data.observation.links import LinksInMemory
-from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.structural_zeros import StructuralZeros
 from plait.executors import Reference
 from plait.storage import fitted
 from plait.tuning import TUNING
@@ -24,8 +24,8 @@ from tests.support.tuning import tuned
 
 # By kind of an exposure's table: its default, and the values of the cells that it lists.
 TABLES = {
-    "mostly closed": (0.01, [1.0]),
-    "closed": (0.0, [0.5, 2.0]),
+    "mostly zeros": (0.01, [1.0]),
+    "zeros": (0.0, [0.5, 2.0]),
     "mostly open": (1.0, [0.0]),
     "either way": (1.0, [0.0, 0.3, 5.0]),
 }
@@ -40,8 +40,8 @@ def _template(order, likelihood):
     return plait.fit(text, {"X": links}, rank=1, method="em", max_iter=1, seed=0, executor=Reference())
 
 
-def made(means, known=(), likelihood="poisson", closed=None):
-    """A CP fit whose factors are points with these means, (n_f, R); known: cells that are links; closed: rows that
+def made(means, known=(), likelihood="poisson", zeros=None):
+    """A CP fit whose factors are points with these means, (n_f, R); known: cells that are links; zeros: rows that
     cannot be links, by indices.
     """
     fit = _template(len(means), likelihood)
@@ -53,8 +53,8 @@ def made(means, known=(), likelihood="poisson", closed=None):
     cells = np.array(sorted(known), np.int64).reshape(-1, len(means))
     shape, ones = tuple(len(mean) for mean in means), np.ones(len(cells))
     links = Known(shape, LinksInMemory.of(tuple(labels), shape, cells, ones, ones))
-    if closed:
-        links = replace(links, closed=Closed(tuple(labels), shape, closed))
+    if zeros:
+        links = replace(links, structural_zeros=StructuralZeros(tuple(labels), shape, zeros))
     return replace(fit, factors=factors, entities=labels, known={"X": links})
 
 
@@ -86,10 +86,10 @@ def predicted(fit, relation, score):
     return table[score].to_numpy().reshape(rates.shape)
 
 
-def closed_cells(fit, relation):
+def structural_zeros_of(fit, relation):
     """The cells that a rule closes, as a mask over all cells; None without a rule."""
-    closed, shape = fitted.closed_cells(fit, relation), fit.known[relation].shape
-    return closed.contain(np.argwhere(np.ones(shape))).reshape(shape) if closed else None
+    zeros, shape = fitted.structural_zeros_of(fit, relation), fit.known[relation].shape
+    return zeros.contain(np.argwhere(np.ones(shape))).reshape(shape) if zeros else None
 
 
 class watched:
@@ -117,13 +117,13 @@ class watched:
         self._sizes.__exit__(*error)
 
 
-def check_per(fit, relation, k, each, *, scores=None, score="mean", known=False, closed=None, **options):
+def check_per(fit, relation, k, each, *, scores=None, score="mean", known=False, zeros=None, **options):
     """For every combination of the indices `per` the table has the best scores of its allowed cells, in order."""
     indices = fit.model.equation(relation).indices
     scores = all_rates(fit, relation) if scores is None else scores
     table = fit.top(relation, k, per=each, score=score, include_known=known, **options)
     cells = np.stack([fit.entities[i].encode(table[i]) for i in indices], axis=1)
-    open_cells = allowed(fit, relation, known, closed)
+    open_cells = allowed(fit, relation, known, zeros)
     places = [indices.index(index) for index in each]
     own = [tuple(cell[places]) for cell in cells]
     assert own == sorted(own)  # by the order of the entities

@@ -174,13 +174,13 @@ def assert_equal_stats(case, actual, expected, rtol=1e-12):
         np.testing.assert_allclose(a, e, rtol=rtol, atol=1e-15 * scale, err_msg=f"gradient of {layout.name}")
     if case.step.bound:
         np.testing.assert_allclose(actual.value, expected.value, rtol=rtol, atol=1e-12 * len(case.entries))
-    for a, e in zip(sorted_rare(actual), sorted_rare(expected)):
+    for a, e in zip(sorted_underflow(actual), sorted_underflow(expected)):
         np.testing.assert_array_equal(a, e)
 
 
-def sorted_rare(stats):
-    order = np.lexsort(stats.rare_cells.T[::-1])
-    return stats.rare_cells[order], stats.rare_entries[order], stats.rare_side_values[order]
+def sorted_underflow(stats):
+    order = np.lexsort(stats.underflow_cells.T[::-1])
+    return stats.underflow_cells[order], stats.underflow_entries[order], stats.underflow_side_values[order]
 
 
 def assert_same_bits(one, other):
@@ -189,5 +189,5 @@ def assert_same_bits(one, other):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
     assert (one.value, one.events) == (other.value, other.events)
-    for word in ("rare_cells", "rare_entries", "rare_side_values"):
+    for word in ("underflow_cells", "underflow_entries", "underflow_side_values"):
         np.testing.assert_array_equal(getattr(one, word), getattr(other, word))

@@ -46,27 +46,27 @@ def spread(mask, over, indices, shape):
     return np.broadcast_to(mask.reshape([n if i in over else 1 for i, n in zip(indices, shape)]), shape)
 
 
-# --- which cells are closed
+# --- which cells are structural zeros
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::plait.errors.NoLinksWarning")  # all links may be closed
+@pytest.mark.filterwarnings("ignore::plait.errors.NoLinksWarning")  # all links may be structural zeros
 @given(st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
 def test_only_missing_pairs_and_slices_are_closed(seed):
     rng, indices, shape = np.random.default_rng(seed), ("i", "j", "k"), (5, 4, 3)
-    closed, tables = np.zeros(shape, bool), {"missing": [], "hidden": []}
+    zeros, tables = np.zeros(shape, bool), {"missing": [], "hidden": []}
     for option in tables:
         for over in (("i",), ("k",), ("i", "j"), ("j", "k"), indices):
             if rng.random() < 0.5:
                 mask = rng.random([shape[indices.index(i)] for i in over]) < 0.25
                 tables[option].append(table_of(mask, over))
                 if option == "missing" and len(over) < 3:
-                    closed |= spread(mask, over, indices, shape)
+                    zeros |= spread(mask, over, indices, shape)
     fit = fitted(PLAIN, plait.Relation(links(shape, seed), **tables))
-    check(fit, "X", 60, {}, known=True, closed=closed)
+    check(fit, "X", 60, {}, known=True, zeros=zeros)
     for fixed in ({"i": 1}, {"k": 2}, {"i": 0, "j": 3}, {"i": 1, "j": 2, "k": 0}):
-        check(fit, "X", 4, fixed, closed=closed)
+        check(fit, "X", 4, fixed, zeros=zeros)
 
 
 @pytest.mark.filterwarnings("ignore::plait.PlaitWarning")  # a few links that are all there is
@@ -84,17 +84,17 @@ def test_self_links_are_closed_if_few_are_observed(kind):
         "said": plait.Relation(np.where(diagonal, 1.0, X), self_links="missing"),
         "none listed": plait.Relation(table_of(X > 0, ("user", "friend")), observed="listed"),
     }[kind]
-    closed = diagonal.copy()
-    closed[0, 0] = kind != "nearly all"  # that one is an observed 0
+    zeros = diagonal.copy()
+    zeros[0, 0] = kind != "nearly all"  # that one is an observed 0
     fit = fitted(FRIENDS, relation, entities={"user": n})
-    check(fit, "X", 200, {}, known=True, closed=closed)
-    check(fit, "X", 5, {"user": 3}, closed=closed)
+    check(fit, "X", 200, {}, known=True, zeros=zeros)
+    check(fit, "X", 5, {"user": 3}, zeros=zeros)
 
 
 def test_self_links_of_every_kind_are_closed():
     X, n = links((6, 2, 6)), np.arange(6)
     X[n, :, n] = np.nan
-    check(fitted(NATIONS, X), "X", 72, {}, known=True, closed=np.isnan(X))
+    check(fitted(NATIONS, X), "X", 72, {}, known=True, zeros=np.isnan(X))
 
 
 @pytest.mark.parametrize("all_cells", [0, 2**20])
@@ -106,18 +106,18 @@ def test_slices_without_self_links_are_closed(tuning, tmp_path, all_cells):
         some = pairs[np.random.default_rng(kind).permutation(len(pairs))[:count]]
         X[some[:, 0], kind, some[:, 1]] = 1
     X[4, 1, 4] = 1  # the second kind has a self-link, the third too few links
-    closed = np.zeros(X.shape, bool)
-    closed[n, 0, n] = closed[n, 3, n] = True
+    zeros = np.zeros(X.shape, bool)
+    zeros[n, 0, n] = zeros[n, 3, n] = True
     fit = fitted(NATIONS, X)
-    check(fit, "X", 324, {}, known=True, closed=closed)
-    check(fit, "X", 9, {"head": 4, "kind": 0}, closed=closed)
+    check(fit, "X", 324, {}, known=True, zeros=zeros)
+    check(fit, "X", 9, {"head": 4, "kind": 0}, zeros=zeros)
     for per in (("head",), ("kind",), ("head", "tail"), ("kind", "tail")):
-        check_per(fit, "X", 5, per, closed=closed)
+        check_per(fit, "X", 5, per, zeros=zeros)
     with pytest.warns(plait.errors.NoCandidatesWarning, match="excluded by structural zeros over head, tail"):
         assert not len(fit.top("X", given={"head": 2, "kind": 0, "tail": 2}))
     assert len(fit.predict("X", {"head": [2], "kind": [0], "tail": [2]})) == 1
     fit.save(tmp_path / "run")
-    np.testing.assert_array_equal(proposed(plait.load(tmp_path / "run"), X.shape), ~closed)
+    np.testing.assert_array_equal(proposed(plait.load(tmp_path / "run"), X.shape), ~zeros)
     assert proposed(fitted(NATIONS, plait.Relation(X, self_links="observed")), X.shape).all()
 
 
@@ -161,10 +161,10 @@ def test_hidden_cells_are_proposed_but_closed_ones_are_not(by):
     missing = [pl.DataFrame({"head": n, "tail": n}), pl.DataFrame({"head": [1], "kind": [0]})]
     data = {"X": plait.Relation(X, missing=missing)}
     split = plait.train_test_split(data, "X", fraction=0.3, by=by, seed=0, model=NATIONS, leakage="remove")
-    closed = np.zeros(shape, bool)
-    closed[n, :, n] = closed[1, 0] = True
+    zeros = np.zeros(shape, bool)
+    zeros[n, :, n] = zeros[1, 0] = True
     found = proposed(fitted(NATIONS, split.train["X"]), shape)
-    np.testing.assert_array_equal(found, ~closed)
+    np.testing.assert_array_equal(found, ~zeros)
     assert found[tuple(split.test[i].to_numpy() for i in ("head", "kind", "tail"))].all()
 
 

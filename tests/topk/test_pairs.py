@@ -7,7 +7,7 @@ import pytest
 import plait
 from tests.support.every_cell import all_rates, check, subsets
 from tests.support.pair_factors import PAIRS, draw, fit_of
-from tests.support.searching import check_per, closed_cells
+from tests.support.searching import check_per, structural_zeros_of
 
 pytestmark = pytest.mark.usefixtures("sparse")
 
@@ -22,9 +22,9 @@ def fitted(name, **settings):
 def test_best_cells_for_any_given_indices(name, pair_boxes):
     fit = fitted(name)
     for relation in fit.model.relations:
-        scores, closed = all_rates(fit, relation), closed_cells(fit, relation)
+        scores, zeros = all_rates(fit, relation), structural_zeros_of(fit, relation)
         for n, fixed in enumerate(subsets(fit.model.equation(relation).indices)):
-            check(fit, relation, 4, fixed, known=n % 2 == 0, scores=scores, closed=closed)
+            check(fit, relation, 4, fixed, known=n % 2 == 0, scores=scores, zeros=zeros)
 
 
 @pytest.mark.parametrize("name", ["alone", "memory", "two"])
@@ -41,9 +41,9 @@ def test_best_cells_of_an_ensemble(name, pair_boxes):
 def test_best_cells_of_each_entity_without_excluded_pairs(name, each, pair_boxes, tuning):
     tuning(all_cells=0)
     fit = fitted(name)
-    closed = np.zeros(fit.known["X"].shape, bool)
-    closed[[0, 1, 2], [0, 1, 2]] = True
-    check_per(fit, "X", 3, (each,), closed=closed, exclude=pl.DataFrame({"i": [0, 1, 2], "j": [0, 1, 2]}))
+    zeros = np.zeros(fit.known["X"].shape, bool)
+    zeros[[0, 1, 2], [0, 1, 2]] = True
+    check_per(fit, "X", 3, (each,), zeros=zeros, exclude=pl.DataFrame({"i": [0, 1, 2], "j": [0, 1, 2]}))
 
 
 def test_blocks_of_entities_change_no_answer(tuning):

@@ -106,9 +106,9 @@ def test_closed_cells_are_not_proposed_to_any_entity(way):
         ("j", "k"): rng.random((1, 5, 6)) < 0.4,
     }
     rules = {over: np.argwhere(mask)[:, ["ijk".index(i) for i in over]] for over, mask in masks.items()}
-    closed = masks["i",] | masks["i", "k"] | masks["j", "k"]
+    zeros = masks["i",] | masks["i", "k"] | masks["j", "k"]
     for each in (("i",), ("k",), ("j", "i")):
-        check_per(made(means, closed=rules), "X", 4, each, closed=closed)
+        check_per(made(means, zeros=rules), "X", 4, each, zeros=zeros)
 
 
 # --- exclude
@@ -129,19 +129,19 @@ def masked(visits, over, seed):
 @pytest.mark.parametrize("kind", [dict, pl.DataFrame, pd.DataFrame])
 def test_excluded_cells_are_not_proposed(visits, over, kind):
     columns, mask = masked(visits, over, 0)
-    closed = np.broadcast_to(mask, (7, 9, 3))
+    zeros = np.broadcast_to(mask, (7, 9, 3))
     for each in (("user",), ("day", "place")):
-        check_per(visits, "visits", 3, each, closed=closed, exclude=kind(columns))
+        check_per(visits, "visits", 3, each, zeros=zeros, exclude=kind(columns))
     left = visits.top("visits", 10**6, include_known=True, exclude=kind(columns))
-    assert len(left) == np.count_nonzero(~closed)
+    assert len(left) == np.count_nonzero(~zeros)
     everything = visits.top("visits", 10**6, include_known=True)
     assert left.equals(everything.join(pl.DataFrame(columns), on=list(over), how="anti", maintain_order="left"))
 
 
 def test_several_tables_exclude_all_of_their_cells(visits):
     found = [masked(visits, over, seed) for seed, over in enumerate([("place",), ("user", "day"), ("user", "day")])]
-    closed = np.broadcast_to(found[0][1] | found[1][1] | found[2][1], (7, 9, 3))
-    check_per(visits, "visits", 5, ("user",), closed=closed, exclude=[columns for columns, _ in found])
+    zeros = np.broadcast_to(found[0][1] | found[1][1] | found[2][1], (7, 9, 3))
+    check_per(visits, "visits", 5, ("user",), zeros=zeros, exclude=[columns for columns, _ in found])
     seen = pl.DataFrame({"place": ["p1", "p2"], "value": [3.0, 0.0]})  # values do not matter
     assert visits.top("visits", 9, exclude=seen).equals(visits.top("visits", 9, exclude=seen.drop("value")))
 

@@ -100,7 +100,7 @@ def test_a_closed_diagonal_does_not_slow_the_search():
     own = 5 * np.eye(40)[np.arange(2000) % 40] * rng.uniform(0.99, 1.0, (2000, 1)) + rng.gamma(0.3, 0.01, (2000, 40))
     kinds = rng.gamma(0.3, size=(50, 40))
     with watched() as seen:
-        table = made([own, kinds, own], closed={("i", "k"): np.stack([np.arange(2000)] * 2, axis=1)}).top("X", 10)
+        table = made([own, kinds, own], zeros={("i", "k"): np.stack([np.arange(2000)] * 2, axis=1)}).top("X", 10)
     assert (table["i"] != table["k"]).all()
     assert seen.cells < 4e6  # of 2e8
     best = -np.inf
@@ -114,9 +114,9 @@ def test_a_closed_diagonal_does_not_slow_the_search():
 def test_closed_slices_are_not_scored():
     rng = np.random.default_rng(0)
     means = [rng.gamma(0.3, size=(n, 4)) for n in (3000, 3000)]
-    means[0][:2900] *= 1e6  # all that is closed is more probable than anything open
+    means[0][:2900] *= 1e6  # structural zeros are more probable than any candidate
     with watched() as seen:
-        table = made(means, closed={("i",): np.arange(2900)[:, None]}).top("X", 5)
+        table = made(means, zeros={("i",): np.arange(2900)[:, None]}).top("X", 5)
     assert table["i"].min() >= 2900
     assert seen.cells < 100_000  # of 9e6
     wanted = np.sort((means[0][2900:] @ means[1].T).ravel())[::-1][:5]

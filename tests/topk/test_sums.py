@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.every_cell import all_rates, check, subsets
-from tests.support.searching import check_per, closed_cells
+from tests.support.searching import check_per, structural_zeros_of
 from tests.support.sums import SUMS, sum_fit
 
 one_fit = cache(sum_fit)
@@ -20,25 +20,25 @@ DIRECTED = [name for name in SUMS if name != "undirected"]
 def test_best_cells_of_a_sum_for_any_given_indices(name, default, boxes):
     fit = one_fit(name, default=default)
     for relation in fit.model.relations:
-        scores, closed = all_rates(fit, relation), closed_cells(fit, relation)
+        scores, zeros = all_rates(fit, relation), structural_zeros_of(fit, relation)
         for n, fixed in enumerate(subsets(fit.model.equation(relation).indices)):
             known = (n + (boxes == "rows")) % 2 == 0
-            check(fit, relation, 4, fixed, known=known, scores=scores, closed=closed)
+            check(fit, relation, 4, fixed, known=known, scores=scores, zeros=zeros)
 
 
 @pytest.mark.parametrize("name", ["shared", "tucker", "exposed", "all_exposed", "rescal"])
 def test_best_cells_of_an_ensemble_of_sums(name, boxes):
     fit = one_fit(name, restarts=2, combine="average")
     assert len(fit.members) == 2
-    check(fit, "X", 6, {}, closed=closed_cells(fit, "X"))
-    check(fit, "X", 6, {fit.model.equation("X").indices[0]: 1}, closed=closed_cells(fit, "X"))
+    check(fit, "X", 6, {}, zeros=structural_zeros_of(fit, "X"))
+    check(fit, "X", 6, {fit.model.equation("X").indices[0]: 1}, zeros=structural_zeros_of(fit, "X"))
 
 
 @pytest.mark.quick(name=["tucker", "pairwise", "coupled", "evidence"])
 @pytest.mark.parametrize("name", [name for name in DIRECTED if name != "no_index"])
 def test_best_cells_of_each_entity_of_a_sum(name, way):
     fit = one_fit(name)
-    check_per(fit, "X", 3, fit.model.equation("X").indices[-1:], closed=closed_cells(fit, "X"))
+    check_per(fit, "X", 3, fit.model.equation("X").indices[-1:], zeros=structural_zeros_of(fit, "X"))
 
 
 @pytest.mark.parametrize("known", [False, True])

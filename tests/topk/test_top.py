@@ -44,7 +44,7 @@ def test_best_cells_of_a_tiny_relation(name):
 # --- exposures
 
 
-@pytest.mark.quick(kind=["closed"])
+@pytest.mark.quick(kind=["zeros"])
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize(
     "text",

@@ -9,8 +9,8 @@ from typing import Any
 
 from lab.bench.data import Case
 
-LONG = 1.5  # seconds of a run that is not made longer
-MOST = 64  # iterations of the longest run
+LONG_SECONDS = 1.5  # seconds of a run that is not made longer
+MAX_ITERATIONS = 64  # iterations of the longest run
 BURST = 0.15  # seconds of short iterations in a row: the first ones find cold caches and threads asleep
 
 
@@ -53,7 +53,7 @@ class Peer(ABC):
         In turn, because machines change their speed from one second to the next.
         """
         first = {action: self.seconds(action) for action in self.actions}
-        more = min(MOST, int(BURST * len(first) / max(sum(first.values()), 1e-6)))
+        more = min(MAX_ITERATIONS, int(BURST * len(first) / max(sum(first.values()), 1e-6)))
         rounds = [{action: self.seconds(action) for action in self.actions} for _ in range(more)] or [first]
         return {action: Lap(statistics.median(times[action] for times in rounds)) for action in self.actions}
 
@@ -83,7 +83,7 @@ class Restarting(Peer):
             return Lap(timed(lambda: self.run(1 + self.more)), short, self.more)
         self.more = 2 if short < 1 else 1
         long = timed(lambda: self.run(1 + self.more))
-        while long < 2 * short and long < LONG and self.more < MOST:
+        while long < 2 * short and long < LONG_SECONDS and self.more < MAX_ITERATIONS:
             self.more *= 2
             long = timed(lambda: self.run(1 + self.more))
         return Lap(long, short, self.more)

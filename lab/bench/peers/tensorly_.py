@@ -7,7 +7,7 @@ import numpy as np
 from lab.bench.data import Case
 from lab.bench.peers.peer import Restarting, all_observed
 
-LARGEST = 2e8  # cells of a dense array: 1.6 GB, and as much again while it works
+MAX_CELLS = 2e8  # cells of a dense array: 1.6 GB, and as much again while it works
 
 
 class Parafac(Restarting):
@@ -21,7 +21,7 @@ class Parafac(Restarting):
         if reason := all_observed(case):
             return reason
         cells = float(np.prod([float(case.sizes[axis]) for axis in next(iter(case.relations.values())).axes]))
-        return f"dense arrays only: {8 * cells / 1e9:,.0f} GB" if cells > LARGEST else ""
+        return f"dense arrays only: {8 * cells / 1e9:,.0f} GB" if cells > MAX_CELLS else ""
 
     def __init__(self, case: Case, threads: int) -> None:
         cells = next(iter(case.relations.values()))

@@ -88,9 +88,14 @@ def draw(found: Found, folder: Path) -> None:
                 axes, scale = panels[row, column], 1.0 if row == 0 else 1e-9
                 xs, ys = [float(x) for x, _ in rows], [max(f[word], 1) * scale if row else f[word] for _, f in rows]
                 axes.plot(xs, ys, **plots.look("PLTF-VB"))
-                room = max(1.3, (10 * min(ys) / max(ys)) ** 0.5)  # a decade at least: noise is not to look like growth
+                margin = max(
+                    1.3, (10 * min(ys) / max(ys)) ** 0.5
+                )  # a decade at least: noise is not to look like growth
                 axes.set(
-                    xscale="log", yscale="log", title=name if row == 0 else "", ylim=(min(ys) / room, max(ys) * room)
+                    xscale="log",
+                    yscale="log",
+                    title=name if row == 0 else "",
+                    ylim=(min(ys) / margin, max(ys) * margin),
                 )
                 if name in ("order", "threads"):
                     axes.set_xscale("linear")

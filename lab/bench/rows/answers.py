@@ -27,7 +27,7 @@ from plait import datasets
 
 TUCKER = "facts[head, relation, tail] = H[head, a] P[a, relation, b] T[tail, b]; tail: head"
 CP = "facts[head, relation, tail] = H[head, r] P[relation, r] T[tail, r]; tail: head"
-LONGEST = 1800.0  # seconds of a row
+MAX_ROW_SECONDS = 1800.0  # seconds of a row
 
 COMMANDS = {
     "plait --help": ["--help"],
@@ -72,7 +72,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def _row(about: dict[str, Any], function: str, **arguments: Any) -> Row:
-    measured = partial(apart.call, f"lab.bench.rows.answers:{function}", LONGEST, 1)
+    measured = partial(apart.call, f"lab.bench.rows.answers:{function}", MAX_ROW_SECONDS, 1)
     return Row({"part": "answers", **about}, lambda done: measured(**arguments))
 
 
@@ -140,7 +140,7 @@ def _course(data: str, method: str, quick: bool, done: Done) -> Figures:
         return {"cannot": f"not for a {SOURCES[data].kind}"}
     if reason := absent(data, method):
         return {"cannot": reason}
-    return apart.call("lab.bench.rows.answers:course", LONGEST, 1, data=data, method=method, quick=quick)
+    return apart.call("lab.bench.rows.answers:course", MAX_ROW_SECONDS, 1, data=data, method=method, quick=quick)
 
 
 def course(data: str, method: str, quick: bool) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def compare(model: str, nonzeros: int, side: int, rank: int, observed: str, acce
             check=True,
             capture_output=True,
             text=True,
-            timeout=measure.LONGEST,
+            timeout=measure.MAX_CALL_SECONDS,
         )
         fitted = measure.apart([PLAIT, "fit", str(config), "-o", str(Path(folder) / "run")])
     estimated = json.loads(checked.stdout)["peak_bytes"]

@@ -14,7 +14,7 @@ from lab.harness.running import Done, Row
 from plait.machine import memory, processors
 
 BYTES = 80  # of memory that a fit takes at its peak for every nonzero, with something to spare
-ROOM = 2 / 3  # of the memory may be taken
+MAX_MEMORY_SHARE = 2 / 3  # of the memory may be taken
 
 # All are of CP-3, listed, R = 5, a million nonzeros of 1000³, but for the varied quantity.
 BASE: dict[str, Any] = {"nonzeros": 1_000_000, "sides": [1000] * 3, "rank": 5, "threads": None}
@@ -48,9 +48,9 @@ def _points(quick: bool) -> Iterator[tuple[str, int, dict[str, Any]]]:
 
 
 def _measured(about: dict[str, Any], quick: bool, done: Done) -> Figures:
-    room = min(ROOM * memory(), machine.free())
-    if about["nonzeros"] * BYTES > room:
-        return {"cannot": f"{room / 1e9:.0f} GB of memory are too few"}
+    available = min(MAX_MEMORY_SHARE * memory(), machine.free())
+    if about["nonzeros"] * BYTES > available:
+        return {"cannot": f"{available / 1e9:.0f} GB of memory are too few"}
     return call("lab.bench.rows.growth:sweep", least=0.0 if quick else 1.0, **about)
 
 

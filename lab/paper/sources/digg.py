@@ -31,7 +31,7 @@ INDICES = {
     "diggs": ("user", "story"),
 }
 LINKS = {"comments": 151_779, "topics": 1_157_529, "diggs": 94_551}
-LARGEST = 2**63 - 1  # number that an entity may have in the original files
+MAX_NUMBER = 2**63 - 1  # number that an entity may have in the original files
 QUICK = 0.02  # of the entities and links; topics are too few to be fewer
 
 RANK = 10
@@ -191,7 +191,7 @@ def _numbers(path: Path, columns: Sequence[str]) -> list[int]:
 
 def _whole(path: Path, at: int, field: str) -> int:
     """A whole number, 0 or more; MATLAB may have written it as 1.0000000e+00."""
-    if field.isascii() and field.isdecimal() and len(field) < len(str(LARGEST)):
+    if field.isascii() and field.isdecimal() and len(field) < len(str(MAX_NUMBER)):
         return int(field)  # by far the most
     try:
         number = Decimal(field)  # exact, as float is not
@@ -200,7 +200,7 @@ def _whole(path: Path, at: int, field: str) -> int:
     shown = repr(field if len(field) <= 40 else f"{field[:40]}…")
     if not number.is_finite() or number < 0 or number != number.to_integral_value():
         raise DataError(f"{path}, line {at}: {shown} is not a whole number, 0 or more.\nCorrect the line.")
-    if number > LARGEST:
+    if number > MAX_NUMBER:
         raise DataError(f"{path}, line {at}: {shown} is larger than 2^63 − 1.\nGive that entity a smaller number.")
     return int(number)
 

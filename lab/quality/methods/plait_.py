@@ -21,7 +21,9 @@ EQUATIONS = {
     "tensor": "X[i,j,k] = A[i,r] B[j,r] C[k,r]",
 }
 RANK = 20  # of a single fit of any data
-SMALL = 2_000_000  # cells; beyond, links are so rare that Poisson and Bernoulli hardly differ, and Poisson is quicker
+MAX_BERNOULLI_CELLS = (
+    2_000_000  # cells; beyond, links are so rare that Poisson and Bernoulli hardly differ, and Poisson is quicker
+)
 
 
 class Default(Method):
@@ -168,7 +170,7 @@ def fitted(seen: Seen, text: str = "", **options: Any) -> plait.Fit:
     model = plait.Model(text or EQUATIONS[seen.kind])
     indices = model.equation("X").indices
     tables = [pl.DataFrame(part, schema=list(indices)) for part in (seen.links, seen.closed)]
-    likelihood = "bernoulli" if np.prod(seen.shape) <= SMALL else "poisson"
+    likelihood = "bernoulli" if np.prod(seen.shape) <= MAX_BERNOULLI_CELLS else "poisson"
     closed = len(seen.closed) and not model.equation("X").doubled  # where the diagonal is missing anyway
     relation = plait.Relation(tables[0], missing=tables[1] if closed else None, unseen="zero", likelihood=likelihood)
     labels = {index: range(size) for index, size in zip(indices, seen.shape) if model.axis(index) == index}

@@ -10,7 +10,7 @@ from lab.quality.data import Seen
 from lab.quality.methods.method import THREE, Method
 from lab.quality.scores import Scores
 
-FEW = 0.5  # links that a pair without any is taken to have, so that one such pair does not decide alone
+PRIOR_LINKS = 0.5  # links that a pair without any is taken to have, so that one such pair does not decide alone
 
 
 class Popularity(Method):
@@ -31,7 +31,7 @@ class Pairs(Method):
     settings = ({"pairs": "12 23"}, {"pairs": "12 13"}, {"pairs": "13 23"}, {"pairs": "12 13 23"})
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
-        return Counts(seen, [(int(pair[0]) - 1, int(pair[1]) - 1) for pair in setting["pairs"].split()], FEW)
+        return Counts(seen, [(int(pair[0]) - 1, int(pair[1]) - 1) for pair in setting["pairs"].split()], PRIOR_LINKS)
 
 
 class Counts(Scores):

@@ -12,7 +12,7 @@ from lab.quality.scores import Dense, Scores
 
 BATCH, EPOCHS = 512, 30  # more epochs only overfit, by the validation triples of Kinships
 INITIALIZER = "xavier_normal_"  # those that PyKEEN takes by itself are so large that they are never forgotten
-PIECE = 1024  # queries scored at a time
+CHUNK_QUERIES = 1024  # queries scored at a time
 
 
 class ComplEx(Method):
@@ -81,4 +81,4 @@ def _all(predict: Any, first: int, second: int) -> np.ndarray:
 
     pairs = torch.cartesian_prod(torch.arange(first), torch.arange(second))
     with torch.no_grad():  # PyKEEN writes into what it is given
-        return torch.cat([predict(part.clone()) for part in pairs.split(PIECE)]).numpy()
+        return torch.cat([predict(part.clone()) for part in pairs.split(CHUNK_QUERIES)]).numpy()

@@ -14,7 +14,7 @@ COLOURS = {
     "Plait, evidence": "#E69F00",
     "Plait, evidence, five fits": "#D55E00",
 }
-MOST = 5  # panels in a row
+MAX_COLUMNS = 5  # panels in a row
 
 
 def draw(found: Found, folder: Path) -> None:
@@ -22,7 +22,7 @@ def draw(found: Found, folder: Path) -> None:
     every = measured(found)
     if not every:
         return
-    across = min(MOST, len(every))
+    across = min(MAX_COLUMNS, len(every))
     bands = -(-len(every) // across)
     names = list(dict.fromkeys([*METHODS, *(method for own in every.values() for method in own)]))
     names = [method for method in names if any(method in own for own in every.values())]

@@ -11,7 +11,7 @@ from plait.rendering.document import Table
 
 METHODS = ("Plait, evidence", BEST)
 # by data: what figures shall be at least
-LEAST = {
+MIN_FIGURES = {
     "UMLS": {f"MRR tail{NO_LOOPS}": 0.94, f"AP{NO_LOOPS}": 0.995},
     "Kinships": {f"MRR tail{NO_LOOPS}": 0.86, f"AP{NO_LOOPS}": 0.95},
     "Last.fm plays": {"NDCG@10": 0.24},
@@ -33,7 +33,7 @@ def table(found: Found) -> Table:
 
 
 def _least(every: dict[str, Lines], method: str) -> Iterator[Target]:
-    for data, wanted in LEAST.items():
+    for data, wanted in MIN_FIGURES.items():
         what = f"{data}, {method}: {', '.join(f'{name} ≥ {least:g}' for name, least in wanted.items())}"
         line = every.get(data, {}).get(method)
         if line is None or not wanted.keys() <= line.measures.keys():

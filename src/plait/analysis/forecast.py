@@ -54,8 +54,8 @@ def forecast(
         by_index = zip(equation.indices, rows.reshape(-1, len(axes)).T)
         every = {index: later.entities[index].names.gather(own) for index, own in by_index}
         return _answer(fit, later, relation, time, every), None
-    table, closed = propose(later, relation, k, per=each, **options)
-    return _answer(fit, later, relation, time, table.select(equation.indices)), closed
+    table, warning = propose(later, relation, k, per=each, **options)
+    return _answer(fit, later, relation, time, table.select(equation.indices)), warning
 
 
 def _answer(fit: Fitted, later: Fitted, relation: str, time: str, cells: Any) -> Any:
@@ -75,7 +75,7 @@ def _with_chain_variance(fit: Fitted, later: Fitted, time: str) -> Fitted:
     """The later periods with the variance of the chains: 1 + cv² grows by (a+1)/(a−1) a step."""
 
     def widened(before: Fitted, after: Fitted) -> Fitted:
-        found = dict[str, Posterior]()
+        posteriors = dict[str, Posterior]()
         for name, prior in before.prior.items():
             if isinstance(prior, GammaChain):
                 own, kept = after.factors[name], before.state.factors[name]
@@ -87,8 +87,8 @@ def _with_chain_variance(fit: Fitted, later: Fitted, time: str) -> Fitted:
                 parameters = [array for array in kept.parameters if array is not None]
                 last = last_concentrations(kept.layout, before.state.priors[name], parameters)
                 C = 1.0 / ((1.0 + 1.0 / last) * growth - 1.0)
-                found[name] = replace(own, concentration=C, scale=own.mean / C)
-        return replace(after, factors=after.factors | found)
+                posteriors[name] = replace(own, concentration=C, scale=own.mean / C)
+        return replace(after, factors=after.factors | posteriors)
 
     members = tuple(map(widened, fit.members, later.members))
     return members[0] if len(members) == 1 else replace(members[0], ensemble=members)

@@ -62,21 +62,21 @@ def check(
       plait check model.toml --json
       plait check model.toml --dask 8
     """
-    found = read_config(config, blocks)
-    with relocating(found.locate), warnings.catch_warnings(record=True) as traps:
+    configuration = read_config(config, blocks)
+    with relocating(configuration.locate), warnings.catch_warnings(record=True) as traps:
         warnings.simplefilter("always", PlaitWarning)
-        settings = dict(found.settings)
+        settings = dict(configuration.settings)
         watched = watch(settings.pop("threads", None), measure=measure) if dask else None
         with working("reading"):
-            data = found.model.bind(found.data(), entities=found.entities())
-            fixed, titles = found.fixed(), found.titles(data.entities)
+            data = configuration.model.bind(configuration.data(), entities=configuration.entities())
+            fixed, titles = configuration.fixed(), configuration.titles(data.entities)
         with working("choosing rank and weights"):
             given = Options(fixed=fixed or None, executor=cast(Any, watched), titles=titles, **settings)
-            data, arguments = resolve_settings(found.model, data, given, _unsaid)
+            data, arguments = resolve_settings(configuration.model, data, given, _unsaid)
         task = prepare(data.model, data, arguments)
     for trap in traps:
         if isinstance(trap.message, PlaitWarning):
-            trap.message.relocate(found.locate)
+            trap.message.relocate(configuration.locate)
     with working("measuring"):
         cost = Cost.of(task, arguments.fixed, measure=measure)
         expected = forecast_on(dask, watched) if dask and watched else None
@@ -119,21 +119,21 @@ def convert(
     if raw_names and (not written_raw or "escape_formulas" in options_for(source, options.get("kind"))):
         options["escape_formulas"] = False
     with working(f"reading {source}"):
-        found = read(source, name=name, query=query, table=table, **options)
+        loaded = read(source, name=name, query=query, table=table, **options)
     with working(f"writing {target}"):
-        write(found, target, escape_formulas=not written_raw)
-    tabular = hasattr(found, "columns")
+        write(loaded, target, escape_formulas=not written_raw)
+    tabular = hasattr(loaded, "columns")
     base = None if tabular else counts_from(target)
     if json:
-        shape = {"rows": len(found), "columns": found.columns} if tabular else {"shape": found.shape}
+        shape = {"rows": len(loaded), "columns": loaded.columns} if tabular else {"shape": loaded.shape}
         emit({"written": str(target), **shape, **({} if base is None else {"counts_from": base})})
         return
     if tabular:
-        out(f"wrote {len(found):,} row{'' if len(found) == 1 else 's'} to {target}")
+        out(f"wrote {len(loaded):,} row{'' if len(loaded) == 1 else 's'} to {target}")
     else:
-        out(f"wrote an array of {' × '.join(map(str, found.shape))} to {target}")
+        out(f"wrote an array of {' × '.join(map(str, loaded.shape))} to {target}")
     if base is not None:
-        left_out = "Missing cells" if _has_gaps(found) else "Zeros"
+        left_out = "Missing cells" if _has_gaps(loaded) else "Zeros"
         out(f"Coordinates count from {base}. {left_out} are not written, so the shape of the array is lost.")
 
 
@@ -166,9 +166,11 @@ def pack(
     from plait.fitting.pack import pack as pack_tables
 
     budget = bytes_of(memory)
-    found = read_config(config).changed(memory=memory)  # in messages an option of the command line
-    with relocating(found.locate), warnings_on_stderr(found.locate, json):
-        packed = pack_tables(found.model, found.scans(), output, memory=budget, entities=found.entities())
+    configuration = read_config(config).changed(memory=memory)  # in messages an option of the command line
+    with relocating(configuration.locate), warnings_on_stderr(configuration.locate, json):
+        packed = pack_tables(
+            configuration.model, configuration.scans(), output, memory=budget, entities=configuration.entities()
+        )
     relations = packed.relations.values()
     if json:
         emit(

@@ -19,22 +19,28 @@ from plait.rendering.formatting import significant
 from plait.rendering.text import show
 from plait.result import Fit
 
-MEMBERS = 5
+ENSEMBLE_MEMBERS = 5
 RANK = 32  # given: the search for a rank compiles four times as many kernels (decision 48)
-HIDDEN = 0.2
+HELD_OUT_FRACTION = 0.2
 
 
 def split_nations(seed: int) -> Split:
     """Hide a fifth of all cells of the relations, links and non-links alike, and their mirror images."""
     nations = datasets.load("nations")
     return train_test_split(
-        nations.data, "relations", fraction=HIDDEN, by="cells", seed=seed, model=nations.model, leakage="remove"
+        nations.data,
+        "relations",
+        fraction=HELD_OUT_FRACTION,
+        by="cells",
+        seed=seed,
+        model=nations.model,
+        leakage="remove",
     )
 
 
 def fit_nations(parts: Split, seed: int) -> "Fit":
     """Fit the coupled model to the other cells: an average of five fits."""
-    return fit(datasets.NATIONS, parts.train, rank=RANK, restarts=MEMBERS, seed=seed)
+    return fit(datasets.NATIONS, parts.train, rank=RANK, restarts=ENSEMBLE_MEMBERS, seed=seed)
 
 
 def measure_nations(fitted: "Fit", parts: Split) -> dict[str, Metrics | dict[str, float]]:
@@ -49,8 +55,8 @@ def best_cells(fitted: "Fit", parts: Split, count: int) -> "pl.DataFrame":
     rows = rows_of(fitted, "relations", parts.test)[1]
     scored = parts.test.with_columns(probability=score(fitted, "relations", rows, "probability"))
     best = scored.sort("probability", descending=True, maintain_order=True).head(count)
-    found: pl.DataFrame = fitted.predict("relations", best.drop("probability"))
-    return found
+    predictions: pl.DataFrame = fitted.predict("relations", best.drop("probability"))
+    return predictions
 
 
 def demo(
@@ -79,7 +85,7 @@ def demo(
     first = {index: best[index][0] for index in ("head", "relation", "tail")}
     explanation = fitted.explain("relations", first, top=3)
     if json:
-        metrics = {name: {k: found[k] for k in FIGURES} for name, found in figures.items()}
+        metrics = {name: {k: figure[k] for k in FIGURES} for name, figure in figures.items()}
         sweeps = fitted.history[-1].sweep
         emit({"seed": seed, "sweeps": sweeps, "seconds": seconds, "stop": str(fitted.stop), "metrics": metrics,
               "top": best.to_dicts(), "explanation": explanation.to_dict()})  # fmt: skip
@@ -95,7 +101,7 @@ FIGURES = {"roc_auc": "AUC", "average_precision": "average precision"}
 
 
 def _show(figures: dict[str, Any], best: "pl.DataFrame") -> None:
-    rows = [[name, *(f"{found[figure]:.3f}" for figure in FIGURES)] for name, found in figures.items()]
+    rows = [[name, *(f"{value[figure]:.3f}" for figure in FIGURES)] for name, value in figures.items()]
     grid(["held-out cells", *FIGURES.values()], rows)
     out()
     links = [

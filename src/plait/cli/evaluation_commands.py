@@ -76,11 +76,11 @@ def evaluate(
     others = [read_cells(fit, run, relation, str(path), options) for path in known or ()]
     with locating({"test": cells, "known": others}), warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.errors.LeakWarning)  # the notes among the figures say it
-        found = plait.evaluate(
+        metrics = plait.evaluate(
             fit, relation, with_values(fit, relation, cells, value), score=score, target=target or None, k=k or None,
             negatives=negatives, known=[with_values(fit, relation, own, value) for own in others], seed=seed,
         )  # fmt: skip
-    put(found.describe(every=every), as_json=json)
+    put(metrics.describe(every=every), as_json=json)
 
 
 @read_options
@@ -136,9 +136,9 @@ def calibrate(
     cells = read_cells(fit, run, relation, str(held_out), options)
     with locating({"test": cells, "held_out": cells}), working("calibrating"):
         held = with_values(fit, relation, cells, value)
-        found = fit.calibrate(relation, held, features=named, zeros=zeros, seed=seed)
-    found.save(output, replace=holds_run(output), extra=manifest(run)["extra"])
-    own = found.calibration[relation]
+        calibrated = fit.calibrate(relation, held, features=named, zeros=zeros, seed=seed)
+    calibrated.save(output, replace=holds_run(output), extra=manifest(run)["extra"])
+    own = calibrated.calibration[relation]
     if json:
         emit({"run": str(output), "relation": relation, **own.to_dict()})
         return
@@ -210,13 +210,13 @@ def grid_search(
     """
     given = {"rank": _ranks(rank), "adapt_prior": _words(adapt_prior), "likelihood": _words(likelihood), "by": by,
              "relation": relation, "seeds": seeds}  # fmt: skip
-    found = read_config(config).changed(seed=seed)
+    configuration = read_config(config).changed(seed=seed)
     if run is not None:
         refuse_other_run(run, force)
-    with warnings_on_stderr(found.locate, json):
-        choice = _chosen(found, {word: value for word, value in given.items() if value is not None})
+    with warnings_on_stderr(configuration.locate, json):
+        choice = _chosen(configuration, {word: value for word, value in given.items() if value is not None})
     if run is not None:
-        choice.fit.save(run, replace=force, extra={"config": _remembered(found, choice).to_dict()})
+        choice.fit.save(run, replace=force, extra={"config": _remembered(configuration, choice).to_dict()})
     if json:
         emit(choice.to_dict() | ({} if run is None else {"run": str(run)}))
         return
@@ -297,20 +297,20 @@ def train_test_split(
         raise StorageError(
             "this folder already contains a split.", location=FileLocation(output), hint="Replace it with --force."
         )
-    found = read_config(config)
+    configuration = read_config(config)
     way, _, indices = by.partition("=")
     if time is not None:  # a fit ignores the column of times, a split needs it
-        for table in found.tables["relations"].values():
+        for table in configuration.tables["relations"].values():
             table["ignore_columns"] = [column for column in table.get("ignore_columns", []) if column != time]
-    with relocating(found.locate), warnings_on_stderr(found.locate, json):
+    with relocating(configuration.locate), warnings_on_stderr(configuration.locate, json):
         with working("reading"):
-            data: dict[str, Any] = dict(found.data())
+            data: dict[str, Any] = dict(configuration.data())
         split = plait.train_test_split(
             data, relation or (next(iter(data)) if len(data) == 1 else None), fraction=fraction, time=time, count=count,
             by=(way, *(index.strip() for index in indices.split(","))) if indices else by, seed=seed,
-            model=found.model, leakage=cast(Any, leakage), entities=found.entities(),
+            model=configuration.model, leakage=cast(Any, leakage), entities=configuration.entities(),
         )  # fmt: skip
-        write_split(found, data, split, output)
+        write_split(configuration, data, split, output)
     train, test = output / TRAIN, output / TEST
     if json:
         facts = {"relation": split.relation, "seed": split.seed, "links": split.links, "zeros": split.zeros}
@@ -320,7 +320,7 @@ def train_test_split(
     run = shlex.quote(str(output / "run"))
     out(f"\nNext:\n  plait fit {shlex.quote(str(train))} -o {run}")
     others = {*(split.by if isinstance(split.by, tuple) else ()), time}
-    ordered = found.model.ordered
-    ranked = [i for i in split.indices if i not in others and found.model.axis(i) not in ordered]
+    ordered = configuration.model.ordered
+    ranked = [i for i in split.indices if i not in others and configuration.model.axis(i) not in ordered]
     target = f" --target {ranked[-1]}" if ranked else ""
     out(f"  plait evaluate {run} {split.relation} {shlex.quote(str(test))}{target}")

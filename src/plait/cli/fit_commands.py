@@ -67,38 +67,44 @@ def forecast_on(dask: str, watched: Watched) -> Forecast:
         workers, threads = int(dask), processors()
     else:
         with Dask(dask, patience=WORKER_SECONDS) as cluster:
-            found = cluster.workers()
-        workers, threads = len(found), max(found.values())
+            thread_counts = cluster.workers()
+        workers, threads = len(thread_counts), max(thread_counts.values())
     return forecast(watched.sums, watched.seconds, workers, threads, watched.threads)
 
 
-def as_cluster(found: Forecast) -> dict[str, Any]:
+def as_cluster(forecast: Forecast) -> dict[str, Any]:
     """The forecast as data."""
     return {
-        "workers": found.workers,
-        "threads": found.threads,
-        "seconds_per_sweep": found.seconds,
-        "computing": found.computing,
-        "sending": found.sending,
-        "waiting": found.waiting,
-        "rows": found.rows,
-        "here": found.here,
-        "pays": found.pays,
+        "workers": forecast.workers,
+        "threads": forecast.threads,
+        "seconds_per_sweep": forecast.seconds,
+        "computing": forecast.computing,
+        "sending": forecast.sending,
+        "waiting": forecast.waiting,
+        "rows": forecast.rows,
+        "here": forecast.here,
+        "pays": forecast.pays,
     }
 
 
-def cluster_words(found: Forecast) -> str:
+def cluster_words(forecast: Forecast) -> str:
     """The forecast in two sentences."""
-    parts = {"computing": found.computing, "sending": found.sending, "tasks": found.waiting, "rows": found.rows}
+    parts = {
+        "computing": forecast.computing,
+        "sending": forecast.sending,
+        "tasks": forecast.waiting,
+        "rows": forecast.rows,
+    }
     spent = ", ".join(f"{name} {write_seconds(seconds)}" for name, seconds in parts.items())
-    workers = f"{found.workers} worker{'s' * (found.workers > 1)} of {found.threads} thread{'s' * (found.threads > 1)}"
+    n_workers, n_threads = forecast.workers, forecast.threads
+    workers = f"{n_workers} worker{'s' * (n_workers > 1)} of {n_threads} thread{'s' * (n_threads > 1)}"
     words = (
-        f"about {write_seconds(found.seconds)} per sweep on {workers} ({spent}); this is an estimate, not "
+        f"about {write_seconds(forecast.seconds)} per sweep on {workers} ({spent}); this is an estimate, not "
         "a measurement. "
     )
-    if found.pays:
-        return f"{words}The cluster is {found.here / found.seconds:.1f} times as fast as this machine"
-    return f"{words}The cluster is not faster: this machine takes about {write_seconds(found.here)}"
+    if forecast.pays:
+        return f"{words}The cluster is {forecast.here / forecast.seconds:.1f} times as fast as this machine"
+    return f"{words}The cluster is not faster: this machine takes about {write_seconds(forecast.here)}"
 
 
 Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Seconds between checkpoints.")]
@@ -140,9 +146,9 @@ def fit(
       [relations.visits]
       source = "visits.csv"
     """
-    found = read_config(config, blocks).changed(**settings | {"rank": ranks(settings["rank"] or [])})
+    configuration = read_config(config, blocks).changed(**settings | {"rank": ranks(settings["rank"] or [])})
     refuse_other_run(run, force)
-    _compute(found, run, every=every, force=force, as_json=json, dask=dask)
+    _compute(configuration, run, every=every, force=force, as_json=json, dask=dask)
 
 
 @fit_options("max_iter", "threads")

@@ -114,7 +114,7 @@ def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[s
 
 def read_new_entities(fit: "Fit", run: Path, relation: str, given: Sequence[str]) -> dict[str, CellTable]:
     """Rows of new entities by relation, from ``file`` (rows of the queried relation) or ``name=file``."""
-    found: dict[str, CellTable] = {}
+    tables: dict[str, CellTable] = {}
     for text in given:
         name, equals, path = text.partition("=")
         if equals and name not in fit.model.relations and not Path(text).exists():
@@ -125,10 +125,10 @@ def read_new_entities(fit: "Fit", run: Path, relation: str, given: Sequence[str]
             )
         if not equals or name not in fit.model.relations:
             name, path = relation, text
-        if name in found:
+        if name in tables:
             raise ParameterError(f"`new-entities` is given twice for {name}.", hint="Put them into one file.")
-        found[name] = read_new_rows(fit, run, name, path, {})
-    return found
+        tables[name] = read_new_rows(fit, run, name, path, {})
+    return tables
 
 
 def read_new_rows(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[str, Any]) -> CellTable:
@@ -219,14 +219,14 @@ def predict(
     """
     check_free(output, force)
     fit = load(run)
-    found = read_cells(fit, run, relation, str(cells), options)
+    cell_table = read_cells(fit, run, relation, str(cells), options)
     new_rows = read_new_entities(fit, run, relation, new_entities or [])
-    with locating({"cells": found, **new_rows}):
+    with locating({"cells": cell_table, **new_rows}):
         scored = fit.predict(
-            relation, found.table, handle_unknown=cast(Any, handle_unknown), new_entities=_rows(new_rows)
+            relation, cell_table.table, handle_unknown=cast(Any, handle_unknown), new_entities=_rows(new_rows)
         )
-    titles = title_columns(fit, fit.model.equation(relation).indices, found.table.columns)
-    deliver(scored, len(found.table.columns) + len(titles), path=output, as_json=json, gaps=titles,
+    titles = title_columns(fit, fit.model.equation(relation).indices, cell_table.table.columns)
+    deliver(scored, len(cell_table.table.columns) + len(titles), path=output, as_json=json, gaps=titles,
             raw_names=raw_names)  # fmt: skip
 
 
@@ -288,14 +288,14 @@ def top(
             "new_entities": _rows(new_rows),
         }
         if per and output is not None:
-            n_links, closed = propose_to_file(fit, relation, k, output, escape_formulas=not raw_names, **options)
+            n_links, warning = propose_to_file(fit, relation, k, output, escape_formulas=not raw_names, **options)
             say_written(n_links, output, as_json=json)
         else:
-            links, closed = propose(fit, relation, k, **options)
+            links, warning = propose(fit, relation, k, **options)
             n_links, titles = len(links), title_columns(fit, indices, indices)
             deliver(links, len(indices) + len(titles), path=output, as_json=json, gaps=titles, raw_names=raw_names)
-    if closed is not None and not json:
-        to_stderr("note", str(closed))
+    if warning is not None and not json:
+        to_stderr("note", str(warning))
     elif not n_links and k and not include_known and not json:
         to_stderr("note", "all requested links are in the training data; use --include-known to list them.")
 
@@ -337,16 +337,18 @@ def forecast(
     fit = load(run)
     indices = fit.model.equation(relation).indices
     options: dict[str, Any] = {"given": named_cell(fit, relation, given or []) or None, "per": per or None}
-    found = None if cells is None else read_cells(fit, run, relation, str(cells), {})
-    with locating({} if found is None else {"cells": found}):
-        table, closed = make_forecast(
-            fit, relation, steps, cells=None if found is None else found.table, k=k, score=score, **options
+    cell_table = None if cells is None else read_cells(fit, run, relation, str(cells), {})
+    with locating({} if cell_table is None else {"cells": cell_table}):
+        table, warning = make_forecast(
+            fit, relation, steps, cells=None if cell_table is None else cell_table.table, k=k, score=score, **options
         )
-    named = [column for column in table.columns if column in indices or (found and column in found.table.columns)]
+    named = [
+        column for column in table.columns if column in indices or (cell_table and column in cell_table.table.columns)
+    ]
     titles = title_columns(fit, indices, named)
     deliver(table, len(named) + len(titles), path=output, as_json=json, gaps=titles, raw_names=raw_names)
-    if closed is not None and not json:
-        to_stderr("note", str(closed))
+    if warning is not None and not json:
+        to_stderr("note", str(warning))
 
 
 def _rows(new_rows: Mapping[str, CellTable]) -> dict[str, pl.DataFrame] | None:

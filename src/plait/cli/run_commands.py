@@ -62,10 +62,12 @@ def set_titles(
       plait set-titles run film=films.csv user=users.parquet
     """
     origin, members, stop = read_run(run)
-    found = {axis: _read(path, options, axis, origin.entities, id, column) for axis, path in _named(tables).items()}
-    with locating({f"titles of {axis}": cells for axis, cells in found.items()}):
+    title_tables = {
+        axis: _read(path, options, axis, origin.entities, id, column) for axis, path in _named(tables).items()
+    }
+    with locating({f"titles of {axis}": cells for axis, cells in title_tables.items()}):
         titles = bind_titles(
-            origin.model, origin.entities, {axis: cells.table for axis, cells in found.items()}, origin.titles
+            origin.model, origin.entities, {axis: cells.table for axis, cells in title_tables.items()}, origin.titles
         )
     save(run, replace(origin, titles=titles), members, stop)
     titled = {axis: titles[axis] for axis in origin.model.axes if axis in titles}
@@ -78,15 +80,15 @@ def set_titles(
 
 def _named(pairs: list[str]) -> dict[str, str]:
     """``["film=films.csv"]`` by axis."""
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for pair in pairs:
         axis, equals, path = pair.partition("=")
         if not equals or not path:
             raise ParameterError(f"expected AXIS=FILE, got {pair!r}.", hint="Example: film=films.csv.")
-        if axis in found:
-            raise ParameterError(f"{axis} is given twice: {found[axis]!r} and {path!r}.", hint="Give it only once.")
-        found[axis] = path
-    return found
+        if axis in named:
+            raise ParameterError(f"{axis} is given twice: {named[axis]!r} and {path!r}.", hint="Give it only once.")
+        named[axis] = path
+    return named
 
 
 def _read(
@@ -170,17 +172,17 @@ def _learn(
     fit = load(run)
     tables = _tables(fit, run, rows, relation or [], options)
     with locating(tables), working("learning"):
-        found = learn(fit, {name: cells.table for name, cells in tables.items()}, iterations=iterations)
-    found.save(output, replace=holds_run(output))
-    new = {axis: len(found.entities[axis]) - len(fit.entities[axis]) for axis in fit.model.axes}
+        updated = learn(fit, {name: cells.table for name, cells in tables.items()}, iterations=iterations)
+    updated.save(output, replace=holds_run(output))
+    new = {axis: len(updated.entities[axis]) - len(fit.entities[axis]) for axis in fit.model.axes}
     links = {name: len(cells.table) for name, cells in tables.items()}
     if as_json:
-        emit({"run": str(output), "new": new, "rows": links, "objective": found.objective, "iterations": iterations})
+        emit({"run": str(output), "new": new, "rows": links, "objective": updated.objective, "iterations": iterations})
         return
     entities = ", ".join(f"{count:,} of {axis}" for axis, count in new.items() if count) or "none"
     count = sum(links.values())
     out(f"{count:,} row{'' if count == 1 else 's'} {word}; new entities: {entities}.")
-    out(f"Saved in {output}; objective {found.objective:,.6g}.")
+    out(f"Saved in {output}; objective {updated.objective:,.6g}.")
 
 
 def _tables(
@@ -253,8 +255,8 @@ def report(
     fit = load(run)
     named = tested_relation(fit, relation, given=test is not None)
     with working("reporting"):
-        subject = ReportData(fit, str(run), manifest(run), **_measured(fit, run, test, named, value, options))
-        write_report(subject, output, interactive=interactive)
+        report_data = ReportData(fit, str(run), manifest(run), **_measured(fit, run, test, named, value, options))
+        write_report(report_data, output, interactive=interactive)
     size = output.stat().st_size
     if json:
         emit({"written": str(output), "bytes": size})
@@ -307,12 +309,12 @@ def explore(
         return _measured(fit, run, test, tested_relation(fit, relation, given=test is not None), value, options)
 
     def say(address: str) -> None:
-        closed = is_loopback(host)
+        is_local = is_loopback(host)
         if json:
-            emit({"run": str(run), "address": address, "this_computer_only": closed})
+            emit({"run": str(run), "address": address, "this_computer_only": is_local})
         else:
             out(f"Exploring {run} at {address}  (stop with Ctrl-C)")
-            if not closed:
+            if not is_local:
                 out(f"no password is set: anyone who can reach {host} can read this run and start what-ifs.")
         sys.stdout.flush()
 

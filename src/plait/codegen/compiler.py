@@ -113,7 +113,7 @@ def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
         "scratch": _written(np.float64, 2),
         "tiny": float64,
         "value": _written(np.float64, 1),
-        "rare": _written(np.int64, 1),
+        "underflow": _written(np.int64, 1),
         "given": _read(np.float64, 1),
         "number": _read(np.uint32, 1),
     }

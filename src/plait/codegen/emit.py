@@ -25,7 +25,7 @@ def arguments(step: Step) -> list[str]:
     names += [f"z{position}" for position in range(count)]
     names += ["parameters"] if step.packed else []
     names += [f"grad{position}" for position in step.wanted] + ["scratch"]
-    names += [] if step.likelihood is None else ["tiny", "value", "rare"]
+    names += [] if step.likelihood is None else ["tiny", "value", "underflow"]
     return names
 
 
@@ -153,9 +153,9 @@ class _Kernel:
         out("    q = 0.0")
         if self.takes_logs:
             out(f"    {own.logged} = 1.0")
-        out("    rare[0] += 1")
-        out("    if rare[0] < rare.size:")
-        out(f"        rare[rare[0]] = {entry}")
+        out("    underflow[0] += 1")
+        out("    if underflow[0] < underflow.size:")
+        out(f"        underflow[underflow[0]] = {entry}")
         if self.nest.logged and self.takes_logs:
             self._write_log(own.logged, entry)
         for term in self.step.exposed:
@@ -170,11 +170,11 @@ class _Kernel:
             sorted((operand.visible, operand.latent) for operand in self.step.operands if operand.term == term)
             for term in range(self.step.terms)
         ]
-        found = set()
+        spread = set()
         for block, links, shape in zip(self.nest.results, self.nest.chains, shapes):
             if block is not None and links[-1].level == self.depth - 1 and shapes.count(shape) == 1:
-                found.add(block.name)
-        return frozenset(found if self.step.terms > 1 else ())
+                spread.add(block.name)
+        return frozenset(spread if self.step.terms > 1 else ())
 
     def _write_rate(self, entry: str) -> str:
         """The name of Xhat at an entry."""

@@ -40,16 +40,16 @@ def run(
     at, entries = tuple(cells.T), np.asarray(entries, np.float64)
     exposures = side_values[1:] if step.valued else side_values
     V = dict(zip(step.exposed, exposures))
-    weights, value, rare = entries, np.zeros(2), np.zeros(0, np.int64)
+    weights, value, underflow = entries, np.zeros(2), np.zeros(0, np.int64)
     if step.likelihood is not None:
         rates = [_rate(step, term, sizes, dense, labels)[at] * V.get(term, 1.0) for term in range(step.terms)]
         xhat, tiny = np.sum(rates, axis=0), least_rate(arrays)
-        rare = np.flatnonzero(xhat < tiny)
+        underflow = np.flatnonzero(xhat < tiny)
         fine = np.where(xhat < tiny, 1.0, xhat)
         values = step.likelihood.restored(side_values[0]) if step.valued else np.ones(len(entries))
         expected, terms = step.likelihood.expect(values, np.log(fine), state or {})
         weights = np.where(xhat < tiny, 0.0, entries * expected / fine)
-        value = np.array([np.delete(entries * each, rare).sum() for each in (terms, expected)])
+        value = np.array([np.delete(entries * each, underflow).sum() for each in (terms, expected)])
     tables = [_table(sizes, at, weights * V.get(term, 1.0)) for term in range(step.terms)]
     gradients = [_gradient(step, p, tables[step.operands[p].term], dense, labels) for p in step.wanted]
     for n, p in enumerate(step.wanted):
@@ -57,7 +57,7 @@ def run(
             gradient = np.zeros(arrays[p].shape)
             gradient[numbers[p]] = gradients[n][_places(step, p, sizes, cells)]
             gradients[n] = gradient
-    return gradients, value, rare
+    return gradients, value, underflow
 
 
 def _places(step: Step, position: int, sizes: tuple[int, ...], cells: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -64,9 +64,9 @@ def read_titles(
     if numeric and "text" in options_for(source, options.get("kind")):
         options["text"] = [*options.get("text", ()), *numeric]
         table = read(source, **options)
-    found = table.select(chosen)
-    clear = choose_columns(found.columns, called, where) == chosen  # else renamed, so that `fit` finds them
-    return found if clear else found.rename(dict(zip(chosen, (axis, "title")))), options
+    frame = table.select(chosen)
+    clear = choose_columns(frame.columns, called, where) == chosen  # else renamed, so that `fit` finds them
+    return frame if clear else frame.rename(dict(zip(chosen, (axis, "title")))), options
 
 
 OF_RELATION = ("value", "observed", "likelihood", "unseen", "weight", "duplicates", "self_links")
@@ -101,25 +101,25 @@ class Config:
         """Arguments of `plait.fit` other than model, data, fixed, entities and titles."""
         from plait.inference.gamma import Gamma
 
-        found = dict(self.tables.get("fit", {}))
+        settings = dict(self.tables.get("fit", {}))
         if "rank" in self.tables:
-            found["rank"] = self.tables["rank"]
-        if "prior" in found:
-            prior = found["prior"]
+            settings["rank"] = self.tables["rank"]
+        if "prior" in settings:
+            prior = settings["prior"]
             by_factor = any(map(is_table, prior.values()))
             with self._naming("[fit.prior]"):
-                found["prior"] = {name: Gamma(**one) for name, one in prior.items()} if by_factor else Gamma(**prior)
-        if "adapt_prior" in found:
-            found["adapt_prior"] = _ties(found["adapt_prior"])
-        return found | dict(self.changes)
+                settings["prior"] = {name: Gamma(**one) for name, one in prior.items()} if by_factor else Gamma(**prior)
+        if "adapt_prior" in settings:
+            settings["adapt_prior"] = _ties(settings["adapt_prior"])
+        return settings | dict(self.changes)
 
     @property
     def compared(self) -> dict[str, Any]:
         """Arguments of `plait.grid_search` from [grid_search]."""
-        found = dict(self.tables.get("grid_search", {}))
-        if "adapt_prior" in found:
-            found["adapt_prior"] = [_ties(adapt) for adapt in found["adapt_prior"]]
-        return found
+        settings = dict(self.tables.get("grid_search", {}))
+        if "adapt_prior" in settings:
+            settings["adapt_prior"] = [_ties(adapt) for adapt in settings["adapt_prior"]]
+        return settings
 
     def data(self) -> "dict[str, Relation | Packed]":
         """Every relation: its files read, or its blocks."""
@@ -144,15 +144,15 @@ class Config:
         """Given factors, read from their files: exposures, or arrays."""
         from plait.data import Exposure
 
-        found: dict[str, Any] = {}
+        fixed: dict[str, Any] = {}
         for name, table in self.tables.get("exposures", {}).items():
             with self._naming(f"[exposures.{name}]"):
                 given = self._read(table, self.model.factor(name).indices)
                 options = {key: table[key] for key in ("value", "default") if key in table}
                 if is_table(table.get("columns")):
                     options["columns"] = table["columns"]
-                found[name] = given if self.model.factor(name).latent else Exposure(given, **options)
-        return found
+                fixed[name] = given if self.model.factor(name).latent else Exposure(given, **options)
+        return fixed
 
     def entities(self) -> dict[str, Any] | None:
         """Declared entities by axis; None without any."""
@@ -164,12 +164,12 @@ class Config:
     def titles(self, labels: "Mapping[str, Labels]") -> dict[str, Any] | None:
         """Tables of titles by axis, read from their files; None without any. `labels`: names by axis and index."""
 
-        found = {}
+        titles = {}
         for axis, table in self.title_tables.items():
             source, own = self.location(table["source"]), labels.get(axis)
             options = self.options(table)
-            found[axis], _ = read_titles(source, options, axis, own, table.get("id"), table.get("title"))
-        return found or None
+            titles[axis], _ = read_titles(source, options, axis, own, table.get("id"), table.get("title"))
+        return titles or None
 
     @property
     def title_tables(self) -> dict[str, Table]:
@@ -234,29 +234,29 @@ class Config:
         """
         from plait.files.source_kinds import options_for
 
-        found = self._read(table)
-        columns = getattr(found, "columns", ())
-        numeric = [column for column in columns if column in texts and found[column].dtype.is_numeric()]
+        frame = self._read(table)
+        columns = getattr(frame, "columns", ())
+        numeric = [column for column in columns if column in texts and frame[column].dtype.is_numeric()]
         if not numeric or "text" not in options_for(self.location(table["source"]), table.get("kind")):
-            return found
+            return frame
         return self._read({**table, "text": [*table.get("text", []), *numeric]})
 
     def _names(self, axis: str, table: Table) -> Any:
-        found = self._read(table)
-        if not hasattr(found, "columns"):
-            return found
-        column = table.get("column", found.columns[0] if len(found.columns) == 1 else None)
-        if column not in found.columns:
+        frame = self._read(table)
+        if not hasattr(frame, "columns"):
+            return frame
+        column = table.get("column", frame.columns[0] if len(frame.columns) == 1 else None)
+        if column not in frame.columns:
             what = "needs `column`" if column is None else f"has the unknown column {column!r}"
             raise DataError(
-                f"[entities] {axis} {what}; {table['source']} has {', '.join(map(repr, found.columns))}.",
+                f"[entities] {axis} {what}; {table['source']} has {', '.join(map(repr, frame.columns))}.",
                 location=FileLocation(self.path),
                 hint=(
-                    f'{suggestion(column, found.columns)}Write {axis} = {{ source = "{table["source"]}", '
+                    f'{suggestion(column, frame.columns)}Write {axis} = {{ source = "{table["source"]}", '
                     'column = "…" }.'
                 ),
             )
-        return found[column]
+        return frame[column]
 
     def _scan(self, table: Table, indices: tuple[str, ...]) -> Any:
         """A source that is read later; None where that is impossible."""
@@ -274,20 +274,20 @@ class Config:
         """Content of a source: a table without ignored columns, or an array."""
         from plait.files.read import read
 
-        found = read(self.location(table["source"]), **self.options(table, indices))
+        frame = read(self.location(table["source"]), **self.options(table, indices))
         for column in table.get("ignore_columns", ()):
-            if column not in getattr(found, "columns", ()):
+            if column not in getattr(frame, "columns", ()):
                 raise DataError(
                     f"`ignore_columns`: {table['source']} has no column {column!r}.",
-                    hint=f"{suggestion(column, getattr(found, 'columns', ()))}Remove it.",
+                    hint=f"{suggestion(column, getattr(frame, 'columns', ()))}Remove it.",
                 )
-            found = found.drop(column)
-        return found
+            frame = frame.drop(column)
+        return frame
 
     def indices(self, group: str, name: str) -> tuple[str, ...]:
         """Indices of a relation, or of a given factor."""
-        found = self.model.equation(name) if group == "relations" else self.model.factor(name)
-        return found.indices
+        owner = self.model.equation(name) if group == "relations" else self.model.factor(name)
+        return owner.indices
 
     def options(self, table: Table, indices: tuple[str, ...] = ()) -> dict[str, Any]:
         """Options of `plait.read` for the source of a table."""
@@ -311,10 +311,10 @@ class Config:
 
     def locate(self, location: Location | str | None) -> Location | str | None:
         """Return the file, and its line, of a row of a relation, an exposure or a table of titles."""
-        found = self._source(location) if isinstance(location, TableLocation) else None
-        if found is None or not isinstance(location, TableLocation):
+        source = self._source(location) if isinstance(location, TableLocation) else None
+        if source is None or not isinstance(location, TableLocation):
             return location
-        return located_in(found[0], location, found[1])
+        return located_in(source[0], location, source[1])
 
     def _source(self, location: TableLocation) -> tuple[str, dict[str, Any]] | None:
         """Source of a table, and the options of `plait.read`."""
@@ -362,9 +362,9 @@ def located_in(source: str, table: TableLocation, options: Mapping[str, Any]) ->
         lines = [line_of(source, row, **options) for row in table.rows]
     except (PlaitError, OSError):  # the file has changed
         lines = []
-    found = tuple(line for line in lines if line is not None)
-    rows = () if len(found) == len(table.rows) else table.rows
-    return FileLocation(shown(source), () if rows else found, table.column, rows)
+    locations = tuple(line for line in lines if line is not None)
+    rows = () if len(locations) == len(table.rows) else table.rows
+    return FileLocation(shown(source), () if rows else locations, table.column, rows)
 
 
 def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | None = None) -> Config:

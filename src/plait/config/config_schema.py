@@ -132,10 +132,10 @@ def parsed(path: str, text: str) -> Table:
 
 def _place_of(path: str, place: str) -> FileLocation:
     """Location of ``line 6, column 8)`` or ``end of document)``."""
-    found = re.match(r"line (\d+), column (\d+)", place)
-    if found is None:
+    match = re.match(r"line (\d+), column (\d+)", place)
+    if match is None:
         return FileLocation(f"{path}, {place.rstrip(')')}" if place else path)
-    return FileLocation(path, (int(found[1]),), int(found[2]))
+    return FileLocation(path, (int(match[1]),), int(match[2]))
 
 
 def checked(path: str, tables: Table) -> Table:

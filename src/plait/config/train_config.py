@@ -60,13 +60,13 @@ def _write_relation(relation: "Relation", name: str, table: Mapping[str, Any], f
         kept.pop("columns", None)  # names of a file without a header; the new file has one
     source = f"{name}.{'parquet' if hasattr(relation.data, 'columns') else 'npz'}"
     write(relation.data, folder / source)
-    found = {"source": source, **kept, "observed": relation.observed}
+    entry = {"source": source, **kept, "observed": relation.observed}
     if relation.value is not None:
-        found["value"] = relation.value
+        entry["value"] = relation.value
     for part, tables in (("missing", relation.missing_tables), ("hidden", relation.hidden_tables)):
         files = [f"{name}-{part}-{number}.parquet" for number in range(len(tables))]
         for file, cells in zip(files, tables):
             write(cells, folder / file)
         if files:
-            found[part] = files
-    return found
+            entry[part] = files
+    return entry

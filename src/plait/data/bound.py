@@ -11,7 +11,7 @@ from plait._typing import AnyArray, Array
 from plait.data.encoding.names import Labels
 from plait.data.observation.links import Links
 from plait.data.observation.observed import Rule
-from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.structural_zeros import StructuralZeros
 from plait.data.observation.symmetry import Groups, canonical, count_cells
 from plait.data.observation.weights import Weights
 from plait.model.model import Model
@@ -30,13 +30,13 @@ DIAGONAL_WORDS = {
 class BoundRelation:
     """A relation as a fit needs it.
 
-    `links`: cells with X > 0 and M > 0, with X and M. `weights`: M everywhere. `closed`: structural zeros. `columns`,
-    `value`: column names of a table. `seen`: entities of unhidden rows, by index (empty for arrays, which have them
-    all). `self_links`: "missing" or "observed"; "" where there are none. `open_weight`: whether a fit has to find its
-    weight, 1 so far. `groups`: exchangeable positions (`observation.symmetry`): links are in canonical orientation and
-    count once, M has all orientations. `rule`: observation of cells of new entities. `kind`: library of the table.
-    `likelihood_by`: why this likelihood was chosen, "" where it was given. The
-    rest are counts for summaries: `observed_cells` have M > 0, `dropped_self_links` were listed and dropped.
+    `links`: cells with X > 0 and M > 0, with X and M. `weights`: M everywhere. `structural_zeros`: cells that a
+    rule excludes. `columns`, `value`: column names of a table. `seen`: entities of unhidden rows, by index (empty for
+    arrays, which have them all). `self_links`: "missing" or "observed"; "" where there are none. `open_weight`: whether
+    a fit has to find its weight, 1 so far. `groups`: exchangeable positions (`observation.symmetry`): links are in
+    canonical orientation and count once, M has all orientations. `rule`: observation of cells of new entities. `kind`:
+    library of the table. `likelihood_by`: why this likelihood was chosen, "" where it was given. The rest are counts
+    for summaries: `observed_cells` have M > 0, `dropped_self_links` were listed and dropped.
     """
 
     name: str
@@ -48,7 +48,7 @@ class BoundRelation:
     observed_cells: int
     seen: Mapping[str, NDArray[np.bool_]]
     summed: int
-    closed: Closed
+    structural_zeros: StructuralZeros
     columns: Mapping[str, str]
     value: str | None
     self_links: str

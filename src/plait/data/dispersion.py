@@ -105,14 +105,14 @@ def _marginals(links: Links) -> list[Array]:
     fibres = links.fibres
     scale = float(links.weights[0]) if is_uniform(links.weights) else None
     sums: AnyArray = links.stored if scale is not None else links.stored * links.weights
-    found: list[Array] = []
+    marginals: list[Array] = []
     for level in range(len(fibres.rows) - 1, -1, -1):
         size, total = fibres.sizes[level], np.zeros(fibres.sizes[level])
         step = max(CHUNK_ROWS, size)
         for lo in range(0, len(sums), step):
             total += np.bincount(fibres.rows[level][lo : lo + step], sums[lo : lo + step], size)
-        found.insert(0, total if scale is None else total * scale)
+        marginals.insert(0, total if scale is None else total * scale)
         if level:
             begin = fibres.starts[level - 1][:-1].astype(np.int64)
             sums = np.add.reduceat(sums, begin, dtype=np.float64)
-    return found
+    return marginals

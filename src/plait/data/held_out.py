@@ -97,27 +97,27 @@ def pick(count: int, number: int, rng: np.random.Generator, *, shuffle: bool = T
 
 def draw_zeros(bound: BoundRelation, groups: Groups, wanted: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """At most `wanted` observed zeros (n_cells, order), at random; no image of them under `groups` is a link."""
-    found: NDArray[np.int64] = np.zeros((0, len(bound.shape)), np.int64)
+    zeros: NDArray[np.int64] = np.zeros((0, len(bound.shape)), np.int64)
     for _ in range(MAX_ROUNDS):
-        if len(found) >= wanted:
+        if len(zeros) >= wanted:
             break
         drawn = np.stack([rng.integers(0, size, 2 * wanted) for size in bound.shape], axis=1)
         drawn = drawn[bound.weights.at(drawn) > 0]
         linked = (bound.values_at(_images(drawn, groups)) > 0).reshape(-1, len(drawn)).any(axis=0)
-        found = np.unique(np.concatenate([found, drawn[~linked]]), axis=0)
-    return found[rng.permutation(len(found))[:wanted]]
+        zeros = np.unique(np.concatenate([zeros, drawn[~linked]]), axis=0)
+    return zeros[rng.permutation(len(zeros))[:wanted]]
 
 
 def links_among(bound: BoundRelation, tables: Mapping[tuple[str, ...], AnyArray]) -> Flags:
     """Which links (n_links,) agree with a row of a table on all its indices; `tables`: coordinates by indices."""
     cells = bound.cells
-    found = np.zeros(len(cells), bool)
+    is_link = np.zeros(len(cells), bool)
     for over, rows in mirrored(tables, bound.indices, bound.shape, bound.groups).items():
         places = [bound.indices.index(index) for index in over]
         sizes, counts = [bound.shape[k] for k in places], (len(cells), len(rows))
         needles, keys = pack_pair(columns_of(cells[:, places]), columns_of(rows), sizes, counts)
-        found |= find(needles, np.unique(keys))[1]
-    return found
+        is_link |= find(needles, np.unique(keys))[1]
+    return is_link
 
 
 def _shared_axes(axes: Sequence[str]) -> Groups:

@@ -49,12 +49,12 @@ class Titles(Mapping[Any, str]):
 
     def __getitem__(self, name: Any) -> str:
         try:
-            found = self.of([name])[0]
+            title = self.of([name])[0]
         except DataError:  # a name of another kind
-            found = None
-        if found is None:
+            title = None
+        if title is None:
             raise KeyError(name)
-        return str(found)
+        return str(title)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.labels.names.filter(self.column.is_not_null()).to_list())
@@ -89,12 +89,12 @@ def bind_titles(
 
     `given`: by axis a table with a column of ids, named as the axis or the first, and one of titles; or {id: title}.
     """
-    found = {axis: own for axis, own in (earlier or {}).items() if axis in model.axes}
+    titles = {axis: own for axis, own in (earlier or {}).items() if axis in model.axes}
     for axis, (index, table) in _by_axis(model, given).items():
         called = tuple(dict.fromkeys((index, axis, *(i for i in model.visible if model.axis(i) == axis))))
         own, named = _aligned(labels[axis], table, called)
-        found[axis] = found[axis].replaced(own, named) if axis in found else own
-    return found | {i: found[model.axis(i)] for i in model.visible if model.axis(i) in found}
+        titles[axis] = titles[axis].replaced(own, named) if axis in titles else own
+    return titles | {i: titles[model.axis(i)] for i in model.visible if model.axis(i) in titles}
 
 
 def _by_axis(model: Model, given: Any) -> dict[str, tuple[str, Any]]:
@@ -103,7 +103,7 @@ def _by_axis(model: Model, given: Any) -> dict[str, tuple[str, Any]]:
         return {}
     if not isinstance(given, Mapping):
         raise ParameterError.must_be("titles", "a dict of tables by axis", given)
-    found: dict[str, tuple[str, Any]] = {}
+    titles: dict[str, tuple[str, Any]] = {}
     for index, table in given.items():
         if index not in model.visible and index not in model.axes:
             raise ParameterError(
@@ -112,13 +112,13 @@ def _by_axis(model: Model, given: Any) -> dict[str, tuple[str, Any]]:
                 hint=f"{suggestion(index, model.axes)}The axes are {', '.join(model.axes) or 'none'}.",
             )
         axis = index if index in model.axes else model.axis(index)
-        if axis in found:
+        if axis in titles:
             raise ParameterError(
-                f"`titles`: {index} and {found[axis][0]} are the same axis.",
+                f"`titles`: {index} and {titles[axis][0]} are the same axis.",
                 hint="Remove one of the two.",
             )
-        found[axis] = (index, table)
-    return found
+        titles[axis] = (index, table)
+    return titles
 
 
 def _aligned(labels: Labels, given: Any, called: Sequence[str]) -> tuple[Titles, Any]:

@@ -28,7 +28,7 @@ from plait.errors import DataError, ParameterError, TableLocation, one_of, quote
 from plait.evaluation.negative_sampling import KnownLinks, count_non_links, uniform
 from plait.evaluation.test_set import read_test
 from plait.storage.calibration import NO_CALIBRATION, Calibration, CalibrationFeature
-from plait.storage.fitted import closed_cells
+from plait.storage.fitted import structural_zeros_of
 
 if TYPE_CHECKING:
     from plait.result import Fit
@@ -42,7 +42,7 @@ MAX_MISSING_ZEROS = 3.0  # factor by which the zeros of a random sample of cells
 FOLDS = 5
 SHRINKAGE = 10.0  # links that the priors of β and γ count as
 COUNTS, COUNT_OFFSET = "counts", 0.5  # of links, where 0 must have a logarithm
-SMALL_VALUE = 0.05  # quantile of a table's positive values, half of which is the offset of a zero
+OFFSET_QUANTILE = 0.05  # quantile of a table's positive values, half of which is the offset of a zero
 TOLERANCE, MAX_STEPS = 1e-10, 100  # of Newton's method: gain of log-likelihood that a step promises
 MIN_STEP = 1e-14  # largest change of a parameter, below which a step is rounding
 
@@ -81,14 +81,14 @@ def _features(fit: "Fit", relation: str, features: Any) -> list[CalibrationFeatu
 def _counts(fit: "Fit", relation: str) -> list[CalibrationFeature]:
     """One feature per proper subset of the indices, or per orbit of subsets in symmetric relations."""
     indices, groups = fit.model.equation(relation).indices, fit.known[relation].groups
-    order, found = len(indices), list[CalibrationFeature]()
+    order, features = len(indices), list[CalibrationFeature]()
     for size in range(1, order):
         for places in combinations(range(order), size):
             images = [tuple(sorted(way[place] for place in places)) for way in orders(groups, order)]
             if places == min(images):
                 name = f"links of {' and '.join(indices[place] for place in places)}"
-                found.append(CalibrationFeature(name, places, 0.0, COUNT_OFFSET))
-    return found
+                features.append(CalibrationFeature(name, places, 0.0, COUNT_OFFSET))
+    return features
 
 
 def _table(fit: "Fit", relation: str, name: Any, table: Any) -> CalibrationFeature:
@@ -138,7 +138,7 @@ def _table(fit: "Fit", relation: str, name: Any, table: Any) -> CalibrationFeatu
     )  # fmt: skip
     if (values != values[first][which]).any():
         raise DataError("a cell has two values.", location=where, hint="Aggregate the rows of a cell.")
-    offset = float(np.quantile(values[first], SMALL_VALUE)) / 2
+    offset = float(np.quantile(values[first], OFFSET_QUANTILE)) / 2
     return CalibrationFeature(name, places, 0.0, offset, cells[first], values[first])
 
 
@@ -192,7 +192,7 @@ def _is_listed(fit: "Fit", relation: str) -> bool:
 
 def _known(fit: "Fit", relation: str, links: Rows) -> KnownLinks:
     axes = [fit.model.axis(index) for index in fit.model.equation(relation).indices]
-    return KnownLinks(fit.known[relation], closed_cells(fit, relation), links, axes)
+    return KnownLinks(fit.known[relation], structural_zeros_of(fit, relation), links, axes)
 
 
 def _expected_zeros(fit: "Fit", relation: str, links: Rows) -> float:
@@ -216,10 +216,10 @@ def _drawn(fit: "Fit", relation: str, links: Rows, rng: np.random.Generator) -> 
             hint='Hold out zeros too: `plait.train_test_split(…, by="cells")`.',
         )
     count = min(max(ZEROS_PER_LINK * len(links), MIN_ZEROS), MAX_ZEROS)
-    found = uniform(_known(fit, relation, links), count, rng)
-    if not len(found):
+    zeros = uniform(_known(fit, relation, links), count, rng)
+    if not len(zeros):
         raise DataError("all cells are links.", location=HELD_OUT, hint="Hold out zeros too.")
-    return found
+    return zeros
 
 
 # --- regression

@@ -261,9 +261,9 @@ def compare(
 def _differences(measured: Measured, against: Measured) -> dict[str, Difference]:
     """Differences of all figures that both have."""
     return {
-        name: _difference(figure, against.found[name])
-        for name, figure in measured.found.items()
-        if name in against.found
+        name: _difference(figure, against.by_name[name])
+        for name, figure in measured.by_name.items()
+        if name in against.by_name
     }
 
 

@@ -89,10 +89,10 @@ def average_precision(link: Flags, score: Array) -> Estimate:
     tie = np.repeat(np.arange(len(last)), last - first + 1)
     T = np.cumsum(hit)[last].astype(np.float64)
     F = last + 1 - T
-    found = np.diff(T, prepend=0.0)
+    increments = np.diff(T, prepend=0.0)
     # Σ over the links at or below a unit, to whose T or F it contributes.
-    more_T = np.cumsum((found * F / (T + F) ** 2)[::-1])[::-1][tie]
-    more_F = np.cumsum((found * T / (T + F) ** 2)[::-1])[::-1][tie]
+    more_T = np.cumsum((increments * F / (T + F) ** 2)[::-1])[::-1][tie]
+    more_F = np.cumsum((increments * T / (T + F) ** 2)[::-1])[::-1][tie]
     effect = np.where(hit, (T / (T + F))[tie] + more_T, -more_F)
     shares = np.empty(len(link))
     shares[order[hit]] = _shares(effect[hit])

@@ -357,9 +357,9 @@ def evaluate(
 
 def report(task: EvaluationProtocol, measured: Measured, popular: Measured | None = None) -> Metrics:
     """Measurements as `Metrics`; `popular`: those of the popularity baseline."""
-    errors = {name: figure.error for name, figure in measured.found.items()}
+    errors = {name: figure.error for name, figure in measured.by_name.items()}
     return Metrics(
-        figures={name: figure.value for name, figure in measured.found.items()},
+        figures={name: figure.value for name, figure in measured.by_name.items()},
         relation=task.relation,
         links=int(task.link.sum()),
         zeros=task.zeros,

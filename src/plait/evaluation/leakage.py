@@ -49,12 +49,12 @@ class Leak:
         return ", ".join(f"{mine} = {theirs}" for mine, theirs in self.match.items())
 
 
-def find_leaks(subject: SplitTarget, links: AnyArray, hidden: Mapping[tuple[str, ...], AnyArray]) -> list[Leak]:
+def find_leaks(target: SplitTarget, links: AnyArray, hidden: Mapping[tuple[str, ...], AnyArray]) -> list[Leak]:
     """All matches under which held-out links (n, order) leak; `hidden`: all hidden cells by index set."""
-    mine, found = subject.bound, []
-    for name, other in subject.data.relations.items():
-        left = other.cells[~links_among(other, hidden)] if name == subject.name else other.cells
-        for match in matches(subject, name):
+    mine, leaks = target.bound, []
+    for name, other in target.data.relations.items():
+        left = other.cells[~links_among(other, hidden)] if name == target.name else other.cells
+        for match in matches(target, name):
             columns = [mine.indices.index(index) for index in match]
             theirs = [other.indices.index(index) for index in match.values()]
             sizes = [mine.shape[k] for k in columns]
@@ -63,16 +63,16 @@ def find_leaks(subject: SplitTarget, links: AnyArray, hidden: Mapping[tuple[str,
             is_leak = find(b, np.unique(a))[1]
             if is_leak.any():
                 having = int(np.count_nonzero(find(a, np.unique(b))[1]))
-                example = _named(subject, other, left[int(np.argmax(is_leak))])
-                found.append(Leak(name, match, having, int(np.count_nonzero(is_leak)), example))
-    return found
+                example = _named(target, other, left[int(np.argmax(is_leak))])
+                leaks.append(Leak(name, match, having, int(np.count_nonzero(is_leak)), example))
+    return leaks
 
 
-def matches(subject: SplitTarget, name: str) -> Iterator[dict[str, str]]:
+def matches(target: SplitTarget, name: str) -> Iterator[dict[str, str]]:
     """Maximal matches of the split relation with another one, of at least two indices."""
-    axis = subject.data.model.axis
-    mine, theirs = subject.bound.indices, subject.data.relations[name].indices
-    itself = _same_cell(subject.bound) if name == subject.name else []
+    axis = target.data.model.axis
+    mine, theirs = target.bound.indices, target.data.relations[name].indices
+    itself = _same_cell(target.bound) if name == target.name else []
     ways: list[list[dict[str, str]]] = []
     for shared in dict.fromkeys(map(axis, mine)):
         a, b = ([index for index in own if axis(index) == shared] for own in (mine, theirs))
@@ -81,8 +81,8 @@ def matches(subject: SplitTarget, name: str) -> Iterator[dict[str, str]]:
         else:
             ways.append([dict(zip(order, b)) for order in permutations(a, len(b))])
     for way in product(*ways):
-        found = {i: pair for part in way for i, pair in part.items()}
-        match = {index: found[index] for index in mine if index in found}
+        pair = {i: pair for part in way for i, pair in part.items()}
+        match = {index: pair[index] for index in mine if index in pair}
         if len(match) > 1 and match not in itself:
             yield match
 
@@ -94,30 +94,30 @@ def _same_cell(relation: BoundRelation) -> list[dict[str, str]]:
     return [{index: indices[source] for index, source in zip(indices, way)} for way in ways]
 
 
-def has_matches(subject: SplitTarget) -> bool:
+def has_matches(target: SplitTarget) -> bool:
     """Whether any relation could leak a link."""
-    return any(True for name in subject.relations for _ in matches(subject, name))
+    return any(True for name in target.relations for _ in matches(target, name))
 
 
 def hidden_by(
-    subject: SplitTarget, hidden: Mapping[tuple[str, ...], AnyArray]
+    target: SplitTarget, hidden: Mapping[tuple[str, ...], AnyArray]
 ) -> dict[str, dict[tuple[str, ...], AnyArray]]:
     """What leakage="remove" hides, by relation: coordinates over some of its indices.
 
     Every cell, link or zero, that agrees with a hidden cell, link or zero: hidden cells must not depend on what the
     hidden values are, or a fit reads them off the gaps. hidden: all hidden cells by some of the indices.
     """
-    found: dict[str, dict[tuple[str, ...], list[AnyArray]]] = {}
-    for name in subject.relations:
-        for match in matches(subject, name):
+    by_relation: dict[str, dict[tuple[str, ...], list[AnyArray]]] = {}
+    for name in target.relations:
+        for match in matches(target, name):
             for over, coords in hidden.items():
                 shared = tuple(index for index in over if index in match)
                 theirs = tuple(match[index] for index in shared)
-                found.setdefault(name, {}).setdefault(theirs, []).append(_projected(coords, over, shared))
-    tables = {name: {over: np.concatenate(coords) for over, coords in own.items()} for name, own in found.items()}
+                by_relation.setdefault(name, {}).setdefault(theirs, []).append(_projected(coords, over, shared))
+    tables = {name: {over: np.concatenate(coords) for over, coords in own.items()} for name, own in by_relation.items()}
     for name in tables:
-        if name != subject.name:
-            _refuse_all_hidden(subject, name, tables[name])
+        if name != target.name:
+            _refuse_all_hidden(target, name, tables[name])
     return tables
 
 
@@ -128,16 +128,16 @@ def _projected(coords: AnyArray, over: Sequence[str], shared: Sequence[str]) -> 
     return np.unique(coords[:, [over.index(index) for index in shared]], axis=0)
 
 
-def _refuse_all_hidden(subject: SplitTarget, name: str, hidden: Mapping[tuple[str, ...], AnyArray]) -> None:
+def _refuse_all_hidden(target: SplitTarget, name: str, hidden: Mapping[tuple[str, ...], AnyArray]) -> None:
     """Refuse to hide all links of a relation; hidden: its hidden cells."""
-    other = subject.data.relations[name]
+    other = target.data.relations[name]
     if () not in hidden and (not len(other.links) or not links_among(other, hidden).all()):
         return
-    match = next(matches(subject, name))
+    match = next(matches(target, name))
     raise ParameterError(
         (
             f'`leakage="remove"` would remove all {len(other.links):,} links of {name}: each matches a '
-            f"held-out cell of {subject.name} on {', '.join(match)}."
+            f"held-out cell of {target.name} on {', '.join(match)}."
         ),
         hint=(
             f'Hold out the common entities with `by={("pair", *match)!r}`, or keep the links with `leakage="ignore"`.'
@@ -170,6 +170,6 @@ def leak_warning(leaks: Sequence[Leak], name: str, links: int) -> LeakWarning:
     return LeakWarning("\n".join(parts), hint=hint)
 
 
-def _named(subject: SplitTarget, relation: BoundRelation, cell: AnyArray) -> str:
-    names = [f"{i}={quoted(subject.data.entities[i][int(row)])}" for i, row in zip(relation.indices, cell)]
+def _named(target: SplitTarget, relation: BoundRelation, cell: AnyArray) -> str:
+    names = [f"{i}={quoted(target.data.entities[i][int(row)])}" for i, row in zip(relation.indices, cell)]
     return f"{relation.name}[{', '.join(names)}]"

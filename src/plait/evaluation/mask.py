@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 Hidden = Mapping[tuple[str, ...], AnyArray]
 
 # Random cells of an entity that are tried before a search in order.
-TRIES = 20
+RANDOM_TRIES = 20
 
 
-def masked(subject: SplitTarget, name: str, hidden: Hidden) -> Relation:
+def masked(target: SplitTarget, name: str, hidden: Hidden) -> Relation:
     """A relation with more cells hidden; `hidden`: coordinates (n, k) by index set."""
-    relation = subject.relations[name]
-    tables = [*relation.hidden_tables, *(_table(subject, name, over, rows) for over, rows in hidden.items())]
+    relation = target.relations[name]
+    tables = [*relation.hidden_tables, *(_table(target, name, over, rows) for over, rows in hidden.items())]
     train = replace(relation, hidden=tables)
-    zeros = _lost_zeros(subject, name, train)
-    return train if zeros is None else _with_zeros(subject, name, train, zeros)
+    zeros = _lost_zeros(target, name, train)
+    return train if zeros is None else _with_zeros(target, name, train, zeros)
 
 
-def labelled(subject: SplitTarget, indices: Sequence[str], coords: AnyArray) -> "dict[str, pl.Series]":
+def labelled(target: SplitTarget, indices: Sequence[str], coords: AnyArray) -> "dict[str, pl.Series]":
     """Names of coordinates (n, k), by index."""
-    names = subject.data.entities
+    names = target.data.entities
     return {index: names[index].names.gather(coords[:, k].astype(np.int64)) for k, index in enumerate(indices)}
 
 
@@ -58,31 +58,31 @@ def free_name(name: str, source: TableSource) -> str:
     return name
 
 
-def _table(subject: SplitTarget, name: str, over: Sequence[str], coords: AnyArray) -> "pl.DataFrame":
+def _table(target: SplitTarget, name: str, over: Sequence[str], coords: AnyArray) -> "pl.DataFrame":
     import polars as pl
 
-    columns = subject.relations[name].columns or {}
-    return pl.DataFrame({columns.get(i, i): names for i, names in labelled(subject, over, coords).items()})
+    columns = target.relations[name].columns or {}
+    return pl.DataFrame({columns.get(i, i): names for i, names in labelled(target, over, coords).items()})
 
 
-def _lost_zeros(subject: SplitTarget, name: str, train: Relation) -> AnyArray | None:
+def _lost_zeros(target: SplitTarget, name: str, train: Relation) -> AnyArray | None:
     """Observed zeros (n, order), one for each entity that only hidden rows mention and that has an observed cell."""
-    before = subject.data.relations[name]
+    before = target.data.relations[name]
     if train.unseen != "missing" or train.observed == "listed" or not is_table(train.data):
         return None
-    after = subject.rebound(name, train)
+    after = target.rebound(name, train)
     if after.n_unseen == before.n_unseen:
         return None
-    wanted = subject.rebound(name, replace(train, unseen="zero")).weights
+    wanted = target.rebound(name, replace(train, unseen="zero")).weights
     for index in before.indices:
         here = (along(before.weights, [index]) > 0).astype(np.float64)
         wanted = wanted * Weights.from_vector(before.indices, before.shape, index, here)
     left = {index: along(wanted, [index]) > 0 for index in before.indices}
-    found = []
+    zeros = []
     for k, index in enumerate(before.indices):
         lost = np.flatnonzero(left[index] & (along(after.weights, [index]) == 0))
-        found.append(_one_cell_each(wanted, k, lost, [np.flatnonzero(left[i]) for i in before.indices]))
-    cells = distinct(canonical(np.concatenate(found), before.groups), before.shape)
+        zeros.append(_one_cell_each(wanted, k, lost, [np.flatnonzero(left[i]) for i in before.indices]))
+    cells = distinct(canonical(np.concatenate(zeros), before.groups), before.shape)
     return cells if len(cells) else None
 
 
@@ -91,7 +91,7 @@ def _one_cell_each(weights: Weights, axis: int, entities: AnyArray, rows: Sequen
     rng = np.random.default_rng(0)  # the choice does not affect a fit
     cells = np.zeros((len(entities), len(rows)), coordinate_type(weights.shape))
     waiting = np.arange(len(entities))
-    for _ in range(TRIES):
+    for _ in range(RANDOM_TRIES):
         for k, own in enumerate(rows):
             cells[waiting, k] = rng.choice(own, len(waiting)) if k != axis else entities[waiting]
         waiting = waiting[weights.at(cells[waiting]) <= 0]
@@ -115,16 +115,16 @@ def _first_cell(weights: Weights, rows: Sequence[AnyArray]) -> AnyArray:
     raise AssertionError("an entity whose weights add up to more than 0 has a cell with a weight")
 
 
-def _with_zeros(subject: SplitTarget, name: str, train: Relation, zeros: AnyArray) -> Relation:
+def _with_zeros(target: SplitTarget, name: str, train: Relation, zeros: AnyArray) -> Relation:
     """The relation with rows of 0 appended; as a polars table with the same column names."""
     import polars as pl
 
-    indices = subject.data.relations[name].indices
+    indices = target.data.relations[name].indices
     source = train.read(name, indices)
     assert isinstance(source, TableSource)
     value = free_name(source.value_column, source)
     columns: dict[str, Any] = {}
-    for index, names in labelled(subject, indices, zeros).items():
+    for index, names in labelled(target, indices, zeros).items():
         own = source.labels[index]
         columns[source.columns[index]] = pl.concat([own.cast(names.dtype), names])
     columns[value] = np.concatenate([source.values, np.zeros(len(zeros))])
@@ -134,27 +134,27 @@ def _with_zeros(subject: SplitTarget, name: str, train: Relation, zeros: AnyArra
     return train._retabled(pl.DataFrame(columns), value, source)
 
 
-def thinned(subject: SplitTarget, links: AnyArray, observed: float) -> Relation:
+def thinned(target: SplitTarget, links: AnyArray, observed: float) -> Relation:
     """The relation with these links (n, order) set to 0; `observed`: new weight of all zeros."""
-    relation = replace(subject.relation, observed=observed)
-    links = written(links, subject.bound.shape, subject.bound.groups)
-    source = relation.read(subject.name, subject.bound.indices)
+    relation = replace(target.relation, observed=observed)
+    links = written(links, target.bound.shape, target.bound.groups)
+    source = relation.read(target.name, target.bound.indices)
     if isinstance(source, TableSource):
-        return _of_table(subject, relation, source, links)
-    own = tuple(relation.indices or subject.bound.indices)
+        return _of_table(target, relation, source, links)
+    own = tuple(relation.indices or target.bound.indices)
     # In the order of the array's dimensions, and sorted by it.
-    links = np.unique(links[:, [subject.bound.indices.index(index) for index in own]], axis=0)
+    links = np.unique(links[:, [target.bound.indices.index(index) for index in own]], axis=0)
     data = _of_sparse(relation.data, links) if is_sparse(relation.data) else _of_dense(relation.data, links)
     return replace(relation, data=data)
 
 
-def _of_table(subject: SplitTarget, relation: Relation, source: TableSource, links: AnyArray) -> Relation:
+def _of_table(target: SplitTarget, relation: Relation, source: TableSource, links: AnyArray) -> Relation:
     """A polars table with the same column names; hidden rows stay, so that every name is known."""
     import polars as pl
 
-    indices = subject.bound.indices
+    indices = target.bound.indices
     value = free_name(source.value_column, source)
-    values = np.where(_among(subject, source, links), 0.0, source.values)
+    values = np.where(_among(target, source, links), 0.0, source.values)
     columns: dict[str, Any] = {source.columns[index]: source.labels[index] for index in indices}
     columns[value] = values
     if source.weights is not None:
@@ -162,17 +162,17 @@ def _of_table(subject: SplitTarget, relation: Relation, source: TableSource, lin
     return relation._retabled(pl.DataFrame(columns), value, source)
 
 
-def _among(subject: SplitTarget, source: TableSource, links: AnyArray) -> NDArray[np.bool_]:
+def _among(target: SplitTarget, source: TableSource, links: AnyArray) -> NDArray[np.bool_]:
     """Which rows of a table are among some links."""
     import polars as pl
 
-    indices = subject.bound.indices
+    indices = target.bound.indices
     if not indices:
         return np.full(len(source.values), len(links) > 0)
-    hidden: pl.DataFrame = pl.DataFrame(labelled(subject, indices, links)).with_columns(hidden=True)
+    hidden: pl.DataFrame = pl.DataFrame(labelled(target, indices, links)).with_columns(hidden=True)
     rows = pl.DataFrame({index: source.labels[index].cast(hidden[index].dtype) for index in indices})
-    found = rows.join(hidden, on=indices, how="left", maintain_order="left")
-    return found["hidden"].fill_null(False).to_numpy()
+    matches = rows.join(hidden, on=indices, how="left", maintain_order="left")
+    return matches["hidden"].fill_null(False).to_numpy()
 
 
 def _of_dense(data: Any, links: AnyArray) -> Any:

@@ -111,7 +111,7 @@ class Measured:
 
     seen: str | None
     notes: list[str]
-    found: dict[str, Estimate] = field(default_factory=dict)
+    by_name: dict[str, Estimate] = field(default_factory=dict)
     curves: "dict[str, pl.DataFrame]" = field(default_factory=dict)
 
 
@@ -129,8 +129,8 @@ def measure(view: Scorer, task: EvaluationProtocol, advance: Advance) -> Measure
     if task.places:
         cells = task.rows[task.link]
         on_axes = [ranked(view, cells, place, task.links, advance) for place in task.places]
-        measured.found |= dict(_ranks(task, on_axes))
-        measured.found |= dict(_among_first(task, on_axes))
+        measured.by_name |= dict(_ranks(task, on_axes))
+        measured.by_name |= dict(_among_first(task, on_axes))
         measured.notes += _absent(task)
     return measured
 
@@ -151,7 +151,7 @@ def _seen(view: Scorer, task: EvaluationProtocol) -> str | None:
 
 def _on_cells(view: Scorer, task: EvaluationProtocol, measured: Measured) -> None:
     """Metrics over the links and zeros of the test set."""
-    found, link = measured.found, task.link
+    result, link = measured.by_name, task.link
     mean, probability, log = view.predictive(task.rows, task.values)
     score = view.scores(task.rows) if view.by_rate else probability
     _on_scores(link, score, measured)
@@ -159,18 +159,18 @@ def _on_cells(view: Scorer, task: EvaluationProtocol, measured: Measured) -> Non
         query, _ = queries(task.rows, place, task.links.shape)
         _add_within(link, score, query, f"within_{task.indices[place]}", measured)
     _add_log_likelihood(log, "", measured)
-    found["brier"] = estimates.mean((probability - link) ** 2)
-    found["rmse"] = estimates.root_mean_square(task.values, mean)
-    found["mae"] = estimates.mean(np.abs(mean - task.values))
+    result["brier"] = estimates.mean((probability - link) ** 2)
+    result["rmse"] = estimates.root_mean_square(task.values, mean)
+    result["mae"] = estimates.mean(np.abs(mean - task.values))
     bins = metrics.calibration(link, probability)
-    found["calibration_error"] = estimates.calibration_error(bins, link, probability)
+    result["calibration_error"] = estimates.calibration_error(bins, link, probability)
     measured.curves["calibration"] = _table(bins)
 
 
 def _on_scores(link: Flags, score: Array, measured: Measured) -> None:
     """Metrics and curves of scores (n,)."""
-    measured.found["roc_auc"] = estimates.roc_auc(link, score)
-    measured.found["average_precision"] = estimates.average_precision(link, score)
+    measured.by_name["roc_auc"] = estimates.roc_auc(link, score)
+    measured.by_name["average_precision"] = estimates.average_precision(link, score)
     measured.curves |= {"roc": roc(link, score), "precision_recall": precision_recall(link, score)}
 
 
@@ -195,8 +195,8 @@ def _on_links(view: Scorer, task: EvaluationProtocol, measured: Measured) -> Non
     """Metrics over the test links alone."""
     mean, _, log = view.predictive(task.rows, task.values)
     _add_log_likelihood(log, "_links", measured)
-    measured.found["rmse_links"] = estimates.root_mean_square(task.values, mean)
-    measured.found["mae_links"] = estimates.mean(np.abs(mean - task.values))
+    measured.by_name["rmse_links"] = estimates.root_mean_square(task.values, mean)
+    measured.by_name["mae_links"] = estimates.mean(np.abs(mean - task.values))
     measured.notes.append("no Brier score and no calibration: the test has no zeros")
 
 
@@ -206,8 +206,8 @@ def _add_log_likelihood(log: Array, suffix: str, measured: Measured) -> None:
         cells = "cell has" if impossible == 1 else "cells have"
         measured.notes.append(f"no log_likelihood{suffix}: {impossible:,} test {cells} a predicted probability of 0")
         return
-    measured.found[f"log_likelihood{suffix}"] = estimates.mean(log)
-    measured.found[f"log_likelihood{suffix}_sum"] = estimates.total(log)
+    measured.by_name[f"log_likelihood{suffix}"] = estimates.mean(log)
+    measured.by_name[f"log_likelihood{suffix}_sum"] = estimates.total(log)
 
 
 # --- with drawn negatives
@@ -235,10 +235,10 @@ def _on_drawn(view: Scorer, task: EvaluationProtocol, measured: Measured) -> Non
 
 def _add_drawn(link: Flags, score: Array, drawn: Drawn, how: str, measured: Measured) -> None:
     for name, figure in (("roc_auc", estimates.roc_auc), ("average_precision", estimates.average_precision)):
-        found = figure(link, score)
+        estimate = figure(link, score)
         if drawn.of is not None:  # scores of a link and its corruptions are correlated
-            found = found.by_unit(np.concatenate([np.arange(np.count_nonzero(link)), drawn.of]))
-        measured.found[f"{name}_{how}"] = found
+            estimate = estimate.by_unit(np.concatenate([np.arange(np.count_nonzero(link)), drawn.of]))
+        measured.by_name[f"{name}_{how}"] = estimate
 
 
 def _add_within(link: Flags, score: Array, query: Rows, how: str, measured: Measured) -> None:
@@ -247,8 +247,8 @@ def _add_within(link: Flags, score: Array, query: Rows, how: str, measured: Meas
     if not len(auc):
         measured.notes.append(f"no roc_auc_{how}, no average_precision_{how}: no query has both links and zeros")
         return
-    measured.found[f"roc_auc_{how}"] = estimates.mean(auc)
-    measured.found[f"average_precision_{how}"] = estimates.mean(precision)
+    measured.by_name[f"roc_auc_{how}"] = estimates.mean(auc)
+    measured.by_name[f"average_precision_{how}"] = estimates.mean(precision)
 
 
 # --- ranking
@@ -277,9 +277,9 @@ def _among_first(task: EvaluationProtocol, on_axes: Sequence[Ranked]) -> Iterato
         by_axis = [figures_at(own, k) for own in items]
         for name in by_axis[0]:
             if several:
-                for place, found in zip(task.places, by_axis):
-                    yield f"{name}[{task.indices[place]}]", estimates.mean(found[name])
-            yield name, estimates.mean(np.concatenate([found[name] for found in by_axis]))
+                for place, ranks in zip(task.places, by_axis):
+                    yield f"{name}[{task.indices[place]}]", estimates.mean(ranks[name])
+            yield name, estimates.mean(np.concatenate([ranks[name] for ranks in by_axis]))
 
 
 def _absent(task: EvaluationProtocol) -> list[str]:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 # Scores with a smaller relative difference are tied: entities with equal posteriors differ by rounding only.
-TIED = 1e-12
+TIE_TOLERANCE = 1e-12
 
 # Beyond this probability 1 − p loses its digits, and the closed form of P(x = 0) is used.
-NEARLY_SURE = 0.999
+MIN_EXACT_PROBABILITY = 0.999
 
 # Of the calibration.
-BINS = 15
+CALIBRATION_BINS = 15
 
 
 def roc_auc(link: Flags, score: Array) -> float:
@@ -46,8 +46,8 @@ def average_precision(link: Flags, score: Array) -> float:
     order = np.argsort(-score, kind="stable")
     hits = np.cumsum(link[order])
     last = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
-    found = np.diff(hits[last], prepend=0)
-    return float(np.sum(found * hits[last] / (last + 1)) / hits[-1])
+    increments = np.diff(hits[last], prepend=0)
+    return float(np.sum(increments * hits[last] / (last + 1)) / hits[-1])
 
 
 def rmse(values: Array, mean: Array) -> float:
@@ -78,7 +78,7 @@ class CalibrationBins:
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.cells))
 
 
-def calibration(link: Flags, probability: Array, bins: int = BINS) -> CalibrationBins:
+def calibration(link: Flags, probability: Array, bins: int = CALIBRATION_BINS) -> CalibrationBins:
     """Calibration of predicted probabilities; link, probability (n,).
 
     Bins have n/bins cells in the order of probabilities; equal probabilities stay together, in the bin of the middle
@@ -110,11 +110,11 @@ def within(link: Flags, score: Array, group: NDArray[np.int64]) -> tuple[Array, 
     hits, cells = np.cumsum(hit)[last], last + 1
     T = hits - np.append(0, np.cumsum(links))[own]
     size = cells - np.append(0, np.cumsum(links + others))[own]
-    found = np.diff(hits, prepend=0)
-    missed = np.diff(cells, prepend=0) - found
+    increments = np.diff(hits, prepend=0)
+    missed = np.diff(cells, prepend=0) - increments
     both = (links > 0) & (others > 0)
-    above = np.bincount(own, missed * (T - found / 2.0), len(links))[both]  # links above a non-link, ties half
-    precise = np.bincount(own, found * T / size, len(links))[both]
+    above = np.bincount(own, missed * (T - increments / 2.0), len(links))[both]  # links above a non-link, ties half
+    precise = np.bincount(own, increments * T / size, len(links))[both]
     return above / (links[both] * others[both]), precise / links[both]
 
 
@@ -129,7 +129,9 @@ def log_probability(
     # A rate of 0 has no links: the truncated distribution is 0/0 there, and the result −∞.
     with np.errstate(divide="ignore", invalid="ignore"):
         none = likelihood.log_probability_by_moments(np.zeros(len(mean)), mean, variance, state)
-        zero = np.where(probability > NEARLY_SURE, none, np.log1p(-np.minimum(probability, NEARLY_SURE)))
+        zero = np.where(
+            probability > MIN_EXACT_PROBABILITY, none, np.log1p(-np.minimum(probability, MIN_EXACT_PROBABILITY))
+        )
         some = np.log(probability)
         if not likelihood.binary:
             law = np.full(len(mean), -np.inf)
@@ -151,7 +153,7 @@ def rank_values(positions: Array) -> dict[str, Array]:
 
 
 MAX_POINTS = 500  # of a curve
-KEPT_POINTS = 100  # first points of a precision–recall curve, where precision varies most
+FIRST_POINTS = 100  # first points of a precision–recall curve, where precision varies most
 
 
 def share_error(some: ArrayLike, of: ArrayLike) -> Array:
@@ -193,9 +195,11 @@ def precision_recall(link: Flags, score: Array) -> "pl.DataFrame":
     hits, cells = _down(link, score)
     more = np.diff(hits, prepend=0) > 0
     hits, cells = hits[more], cells[more]
-    kept = np.arange(min(KEPT_POINTS, len(hits)))
-    if len(hits) > KEPT_POINTS:
-        kept = np.append(kept, KEPT_POINTS + _spaced(hits[KEPT_POINTS:].astype(np.float64), MAX_POINTS - KEPT_POINTS))
+    kept = np.arange(min(FIRST_POINTS, len(hits)))
+    if len(hits) > FIRST_POINTS:
+        kept = np.append(
+            kept, FIRST_POINTS + _spaced(hits[FIRST_POINTS:].astype(np.float64), MAX_POINTS - FIRST_POINTS)
+        )
     return pl.DataFrame(
         {
             "recall": hits[kept] / hits[-1],
@@ -216,5 +220,5 @@ def _spaced(along: Array, most: int) -> Rows:
     """Numbers of at most `most` points about equally spaced along a rising sequence (n,), including both ends."""
     if len(along) <= most:
         return np.arange(len(along))
-    found = np.searchsorted(along, np.linspace(along[0], along[-1], most))
-    return np.unique(np.append(found[:-1], len(along) - 1))
+    points = np.searchsorted(along, np.linspace(along[0], along[-1], most))
+    return np.unique(np.append(points[:-1], len(along) - 1))

@@ -13,13 +13,13 @@ import numpy as np
 
 from plait._typing import Flags, Rows
 from plait.data.binding.known import Known
-from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.structural_zeros import StructuralZeros
 from plait.data.observation.symmetry import canonical, writing, written
 from plait.data.sparse.keys import FibreLookup, columns_of, find, pack_pair
 from plait.tuning import TUNING
 
 # Rounds of draws of a large tensor before fewer negatives are returned.
-MOST_ROUNDS = 1000
+MAX_DRAW_ROUNDS = 1000
 COUNTED_CELLS = 1 << 17  # drawn to estimate how many cells are no links
 
 
@@ -29,11 +29,11 @@ class KnownLinks:
     In an undirected relation each is in canonical orientation; `written` has all of them.
     """
 
-    def __init__(self, known: Known, closed: Closed, tested: Rows, axes: Sequence[str]):
+    def __init__(self, known: Known, structural_zeros: StructuralZeros, tested: Rows, axes: Sequence[str]):
         both = np.concatenate([known.cells.astype(np.int64), known.canonical(tested)])
         self.shape = known.shape
         self.groups = known.groups
-        self.closed = closed
+        self.structural_zeros = structural_zeros
         self.axes = tuple(axes)
         self.cells: Rows = np.unique(both, axis=0) if both.shape[1] else both[:1]
 
@@ -45,20 +45,22 @@ class KnownLinks:
 
     def refuse(self, cells: Rows) -> Flags:
         """Which cells (m, order) are not negatives: links or structural zeros."""
-        return self.contain(cells) | self.closed.contain(cells) if self.closed else self.contain(cells)
+        return (
+            self.contain(cells) | self.structural_zeros.contain(cells) if self.structural_zeros else self.contain(cells)
+        )
 
     @cached_property
     def written(self) -> Rows:
         """The links in all their orientations, (m, order)."""
         return written(self.cells, self.shape, self.groups)
 
-    def mark_fibres(self, cells: Rows, place: int, found: Flags) -> None:
-        """Mark which of cells (m, order) with any entity at one place are links, or closed; found (m, size)."""
+    def mark_fibres(self, cells: Rows, place: int, marked: Flags) -> None:
+        """Mark links and structural zeros among cells (m, order) with any entity at one place; marked (m, size)."""
         if place not in self._fibres:
             self._fibres[place] = FibreLookup(self.written, self.shape, place)
         which, _, entity = self._fibres[place].find(cells)
-        found[which, entity] = True
-        self.closed.mark_fibres(cells, place, found)
+        marked[which, entity] = True
+        self.structural_zeros.mark_fibres(cells, place, marked)
 
     @cached_property
     def _fibres(self) -> dict[int, FibreLookup]:
@@ -98,15 +100,15 @@ def uniform(links: KnownLinks, count: int, rng: np.random.Generator) -> Rows:
     if not entities or math.prod(map(len, entities)) <= TUNING.max_negatives_listed:
         cells = _listed(links)
         return np.asarray(cells[rng.integers(len(cells), size=count)]) if len(cells) else cells
-    found: list[Rows] = []
+    samples: list[Rows] = []
     # Links are held in memory, so among a million cells and more they are rare and this ends soon; but structural zeros
     # may be nearly all others.
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_DRAW_ROUNDS):
         cells = np.stack([rng.choice(own, max(count, 1024)) for own in entities], axis=1)
-        found.append(cells[~links.refuse(cells)])
-        if sum(map(len, found)) >= count:
+        samples.append(cells[~links.refuse(cells)])
+        if sum(map(len, samples)) >= count:
             break
-    return canonical(np.concatenate(found)[:count], links.groups)
+    return canonical(np.concatenate(samples)[:count], links.groups)
 
 
 def corrupted(links: KnownLinks, cells: Rows, place: int, rng: np.random.Generator) -> tuple[Rows, Flags]:

@@ -14,7 +14,7 @@ from plait.evaluation.negative_sampling import KnownLinks, corrupted, uniform
 from plait.evaluation.scorer import Scorer
 from plait.evaluation.test_set import read_known, read_test
 from plait.rendering.formatting import plural
-from plait.storage.fitted import closed_cells
+from plait.storage.fitted import structural_zeros_of
 
 if TYPE_CHECKING:
     from plait.result import Fit
@@ -91,7 +91,9 @@ def build_protocol(
     tested = rows[values > 0]
     others = [*(view.known() for view in views), *_known(fit, relation, options.known)]
     axis_names = [fit.model.axis(index) for index in indices]
-    links = KnownLinks(fit.known[relation], closed_cells(fit, relation), np.concatenate([tested, *others]), axis_names)
+    links = KnownLinks(
+        fit.known[relation], structural_zeros_of(fit, relation), np.concatenate([tested, *others]), axis_names
+    )
     notes: list[str] = []
     drawn = draw(links, tested, count, indices, np.random.default_rng(options.seed), notes) if count else ()
     places = tuple(indices.index(axis) for axis in axes)
@@ -127,7 +129,7 @@ def draw(
 ) -> tuple[Drawn, ...]:
     """Negatives, `each` per tested link: one set from all cells, one by replacing the entity of each index."""
     notes.append(f"{plural(each, 'sampled negative')} per test link")
-    found = [Drawn("uniform", uniform(links, each * len(tested), rng))]
+    samples = [Drawn("uniform", uniform(links, each * len(tested), rng))]
     which = np.repeat(np.arange(len(tested)), each)
     for place, index in enumerate(indices):
         changed, possible = corrupted(links, tested[which], place, rng)
@@ -136,8 +138,8 @@ def draw(
             notes.append(
                 f"{without:,} of the test links have no negatives for {index}: every candidate is a known link"
             )
-        found.append(Drawn("corrupt", changed[possible], which[possible], place))
-    return tuple(found)
+        samples.append(Drawn("corrupt", changed[possible], which[possible], place))
+    return tuple(samples)
 
 
 def _drawn_each(options: TestOptions, has_zeros: bool) -> int:

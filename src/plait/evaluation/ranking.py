@@ -15,7 +15,7 @@ import numpy as np
 
 from plait._typing import Array, Flags, Rows
 from plait.data.sparse.keys import columns_of, pack
-from plait.evaluation.metrics import TIED
+from plait.evaluation.metrics import TIE_TOLERANCE
 from plait.evaluation.negative_sampling import KnownLinks
 from plait.evaluation.scorer import Scorer
 from plait.jit import kernel
@@ -53,12 +53,12 @@ def ranked(view: Scorer, cells: Rows, place: int, links: KnownLinks, advance: Ad
         there, target = query[mine] - start, cells[mine, place]
         least = np.full(len(asked), np.inf)
         np.minimum.at(least, there, own[mine])
-        scores = view.along(asked, place, least * (1 - TIED))
+        scores = view.along(asked, place, least * (1 - TIE_TOLERANCE))
         removed = np.zeros(scores.shape, bool)
         links.mark_fibres(asked, place, removed)
-        found = np.zeros((len(mine), 4), np.int64)
-        count_rivals(scores, removed, there, target, TIED, found)
-        counts[mine] = found
+        rival_counts = np.zeros((len(mine), 4), np.int64)
+        count_rivals(scores, removed, there, target, TIE_TOLERANCE, rival_counts)
+        counts[mine] = rival_counts
         advance(len(mine))
     return Ranked(query, own, *np.ascontiguousarray(counts.T))
 
@@ -74,7 +74,7 @@ def queries(cells: Rows, place: int, shape: tuple[int, ...]) -> tuple[Rows, Rows
 
 
 @kernel
-def count_rivals(scores: Array, removed: Flags, there: Rows, target: Rows, tied: float, found: Rows) -> None:
+def count_rivals(scores: Array, removed: Flags, there: Rows, target: Rows, tied: float, counts: Rows) -> None:
     """found[n] = rivals of link n above it and tied with it, those not removed; then the same of all.
 
     scores, removed (queries, size), of which link n has line there[n].
@@ -86,9 +86,9 @@ def count_rivals(scores: Array, removed: Flags, there: Rows, target: Rows, tied:
         for c in range(scores.shape[1]):
             if c != target[n] and scores[q, c] >= own - margin:
                 at = 0 if scores[q, c] > own + margin else 1
-                found[n, 2 + at] += 1
+                counts[n, 2 + at] += 1
                 if not removed[q, c]:
-                    found[n, at] += 1
+                    counts[n, at] += 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ def standing(query: Rows, score: Array, above: Rows, tied: Rows) -> QueryStandin
     """From the numbers of irrelevant candidates above an item and tied with it; all (n,)."""
     order = np.lexsort((-score, query))
     own, down = query[order], score[order]
-    same = (own[1:] == own[:-1]) & (down[:-1] - down[1:] <= TIED * np.abs(down[:-1]))
+    same = (own[1:] == own[:-1]) & (down[:-1] - down[1:] <= TIE_TOLERANCE * np.abs(down[:-1]))
     tie = np.cumsum(np.append(0, ~same))
     alike = np.bincount(tie)
     first = np.cumsum(alike) - alike
@@ -126,10 +126,10 @@ def figures_at(items: QueryStanding, k: int) -> dict[str, Array]:
     relevant = np.bincount(items.query)
     few = np.minimum(relevant, k)
     gains = 1.0 / np.log2(np.arange(2, k + 2))
-    found, gained, precise = (np.bincount(items.query, x) for x in _of_items(items, gains))
+    hits, gained, precise = (np.bincount(items.query, x) for x in _of_items(items, gains))
     return {
-        f"recall_at_{k}": found / relevant,
-        f"precision_at_{k}": found / k,
+        f"recall_at_{k}": hits / relevant,
+        f"precision_at_{k}": hits / k,
         f"ndcg_at_{k}": gained / np.cumsum(gains)[few - 1],
         f"map_at_{k}": precise / few,
     }

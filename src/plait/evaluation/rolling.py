@@ -23,7 +23,7 @@ from plait.evaluation.negative_sampling import KnownLinks
 from plait.evaluation.protocol import ranked_axes
 from plait.evaluation.ranking import ranked
 from plait.evaluation.scorer import Scorer
-from plait.storage.fitted import closed_cells
+from plait.storage.fitted import structural_zeros_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Figures = defaultdict[tuple[int, str, str], list[tuple[float, float]]]  # value and links, by horizon, metric and scorer
 Evidence = Callable[[Any, list[Any]], Mapping[str, Any]]
-MAX_ROUNDS = 1000  # of draws of negatives, before fewer are used
+MAX_NEGATIVE_ROUNDS = 1000  # of draws of negatives, before fewer are used
 TEST = TableLocation("test")
 
 
@@ -179,8 +179,8 @@ def _score(
     cells, values = cells[scored], rows[rows.columns[-1]].to_numpy()[scored]
     if not len(cells):
         return
-    closed, axes = closed_cells(later, relation), [fit.model.axis(index) for index in indices]
-    links = KnownLinks(known, closed, cells, axes)
+    excluded, axes = structural_zeros_of(later, relation), [fit.model.axis(index) for index in indices]
+    links = KnownLinks(known, excluded, cells, axes)
     present = [np.unique(column) for column in fit.known[relation].written.T]
     present[indices.index(time)] = cells[:1, indices.index(time)]
     zeros = _draw(links, present, negatives * len(cells), rng)
@@ -209,13 +209,13 @@ def _score(
 
 def _draw(links: KnownLinks, present: Sequence[Rows], count: int, rng: np.random.Generator) -> Rows:
     """Cells (count, order) of entities with links, uniformly from those that are no links of the period."""
-    found: list[Rows] = [np.zeros((0, len(present)), np.int64)]
-    for _ in range(MAX_ROUNDS):
+    samples: list[Rows] = [np.zeros((0, len(present)), np.int64)]
+    for _ in range(MAX_NEGATIVE_ROUNDS):
         cells = np.stack([rng.choice(own, count) for own in present], axis=1)
-        found.append(cells[~links.refuse(cells)])
-        if sum(map(len, found)) >= count:
+        samples.append(cells[~links.refuse(cells)])
+        if sum(map(len, samples)) >= count:
             break
-    return np.concatenate(found)[:count]
+    return np.concatenate(samples)[:count]
 
 
 @dataclass(frozen=True, eq=False)

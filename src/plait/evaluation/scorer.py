@@ -60,11 +60,11 @@ def _first_equal(tables: Sequence[Array], size: int) -> Rows:
     for table in tables:
         key += table @ rng.random(table.shape[1])
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    found = first[which.reshape(-1)]
+    numbers = first[which.reshape(-1)]
     same = np.ones(size, bool)  # rows with equal sums may differ
     for table in tables:
-        same &= (table == table[found]).all(axis=1)
-    return np.asarray(np.where(same, found, np.arange(size)), np.int64)
+        same &= (table == table[numbers]).all(axis=1)
+    return np.asarray(np.where(same, numbers, np.arange(size)), np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +142,11 @@ class Scorer:
         own = alike(self.fit, self.relation)
         if self.numbers is None:
             return own
-        found = []
+        groups = []
         for same, numbers in zip(own, self.numbers):
             _, first, which = np.unique(same[numbers], return_index=True, return_inverse=True)
-            found.append(first[which.reshape(-1)])
-        return tuple(found)
+            groups.append(first[which.reshape(-1)])
+        return tuple(groups)
 
     def predictive(self, cells: Rows, values: Array) -> tuple[Array, Array, Array]:
         """Mean, P(x > 0) and log predictive probability of values at cells; all (n,)."""
@@ -157,13 +157,13 @@ class Scorer:
         wanted: tuple[str, ...] = ("rate", "mean", "variance", "probability")
         if self.relation in self.fit.calibration:  # elsewhere moments give the log-probability of a zero
             wanted = (*wanted, "neg_log_p_zero")
-        found = columns(self.fit, self.relation, self._own(cells[first]), wanted)
-        found = {name: column[which] for name, column in found.items()}
-        moments, probability = (found["rate"], found["variance"]), found["probability"]
+        predicted = columns(self.fit, self.relation, self._own(cells[first]), wanted)
+        predicted = {name: column[which] for name, column in predicted.items()}
+        moments, probability = (predicted["rate"], predicted["variance"]), predicted["probability"]
         log = metrics.log_probability(values, *moments, probability, likelihood, state)
-        if "neg_log_p_zero" in found:
-            log = np.where(values == 0, -found["neg_log_p_zero"], log)
-        return found["mean"], probability, log
+        if "neg_log_p_zero" in predicted:
+            log = np.where(values == 0, -predicted["neg_log_p_zero"], log)
+        return predicted["mean"], probability, log
 
     def known(self) -> Rows:
         """Known links (n, order) of the fit, in the test set's numbers, without those of entities that it lacks."""

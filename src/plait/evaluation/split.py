@@ -87,8 +87,8 @@ class Split:
         The columns are ``relation``, ``agree_on``, ``hidden_links``, ``leaks``, ``example`` and
         ``removed``. ``None`` with ``leakage="ignore"``.
         """
-        found = self.leaks_found
-        return None if found is None else as_kind(leaks_table(found, self.leaks_removed), self.kind)
+        leaks = self.leaks_found
+        return None if leaks is None else as_kind(leaks_table(leaks, self.leaks_removed), self.kind)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.train, self.test))
@@ -100,21 +100,21 @@ class Split:
     def facts(self) -> list[tuple[str, str]]:
         """What there is to say of it: a word and what it is, a line each."""
         zeros = "no zeros listed" if self.zeros is None else f"{self.zeros:,} zeros"
-        found = [
+        facts = [
             ("held out", f"{self.chosen:,} of {self.candidates:,} {self.what}, seed {self.seed}"),
             ("test", f"{self.links:,} links, {zeros}"),
         ]
         state = "removed too" if self.leaks_removed else "in the training data"
         for leak in self.leaks_found or ():
             words = f"{leak.leaks:,} in {leak.relation} match {leak.links:,} held-out links on {leak.agreeing}"
-            found.append(("leaks", f"{words}; {state}"))
+            facts.append(("leaks", f"{words}; {state}"))
         if self.leaks_found == ():
-            found.append(("leaks", "none"))
-        return found
+            facts.append(("leaks", "none"))
+        return facts
 
     def __str__(self) -> str:
-        subject = f"{self.relation}[{', '.join(self.indices)}]"
-        first = f"Split of {subject}: {self.chosen:,} of {self.candidates:,} {self.what} held out, seed {self.seed}"
+        name = f"{self.relation}[{', '.join(self.indices)}]"
+        first = f"Split of {name}: {self.chosen:,} of {self.candidates:,} {self.what} held out, seed {self.seed}"
         return "\n  ".join([first, *(f"{word:<6} {words}" for word, words in self.facts[1:])])
 
     def _repr_html_(self) -> str:
@@ -222,24 +222,24 @@ def train_test_split(
     refuse_in_fork("plait.train_test_split")
     _check(seed, leakage)
     check_time(by, time)
-    subject = read_split_target(data, relation, model, entities, time)
-    way = parse_strategy(by, fraction, time, count, subject.bound)
+    target = read_split_target(data, relation, model, entities, time)
+    way = parse_strategy(by, fraction, time, count, target.bound)
     seed = secrets.randbits(32) if seed is None else int(seed)
     rng = np.random.default_rng(seed)
-    chosen = choose(subject, way, rng)
-    if leakage == "remove" and way.word != "slices" and not chosen.with_zeros and has_matches(subject):
-        chosen = add_decoy_zeros(subject, chosen, rng)
-    values = subject.bound.values_at(chosen.cells)
+    chosen = choose(target, way, rng)
+    if leakage == "remove" and way.word != "slices" and not chosen.with_zeros and has_matches(target):
+        chosen = add_decoy_zeros(target, chosen, rng)
+    values = target.bound.values_at(chosen.cells)
     links = chosen.cells[values > 0]
-    found = find_leaks(subject, links, chosen.hidden) if leakage != "ignore" else []
-    if found and leakage == "warn":
-        warn_of([leak_warning(found, subject.name, len(links))])
-    more = hidden_by(subject, chosen.hidden) if leakage == "remove" else {}
+    leaks = find_leaks(target, links, chosen.hidden) if leakage != "ignore" else []
+    if leaks and leakage == "warn":
+        warn_of([leak_warning(leaks, target.name, len(links))])
+    more = hidden_by(target, chosen.hidden) if leakage == "remove" else {}
     return Split(
-        train=_train(subject, chosen, more),
-        test=_test(subject, chosen.cells, values),
-        leaks_found=None if leakage == "ignore" else tuple(found),
-        relation=subject.name,
+        train=_train(target, chosen, more),
+        test=_test(target, chosen.cells, values),
+        leaks_found=None if leakage == "ignore" else tuple(leaks),
+        relation=target.name,
         by=way.by,
         fraction=chosen.chosen / chosen.candidates if way.fraction is None else way.fraction,
         seed=seed,
@@ -248,9 +248,9 @@ def train_test_split(
         candidates=chosen.candidates,
         links=len(links),
         zeros=len(values) - len(links) if chosen.with_zeros else None,
-        indices=subject.bound.indices,
+        indices=target.bound.indices,
         leaks_removed=leakage == "remove",
-        kind=subject.bound.kind,
+        kind=target.bound.kind,
     )
 
 
@@ -263,27 +263,27 @@ def _check(seed: Any, leakage: Any) -> None:
 # --- results
 
 
-def _train(subject: SplitTarget, chosen: ChosenCells, more: Mapping[str, Mapping[tuple[str, ...], AnyArray]]) -> Any:
+def _train(target: SplitTarget, chosen: ChosenCells, more: Mapping[str, Mapping[tuple[str, ...], AnyArray]]) -> Any:
     """The relation, or the dict, without the held-out cells."""
     own: dict[tuple[str, ...], AnyArray] = dict(chosen.hidden)
-    for over, coords in more.get(subject.name, {}).items():
-        ordered = tuple(index for index in subject.bound.indices if index in over)
+    for over, coords in more.get(target.name, {}).items():
+        ordered = tuple(index for index in target.bound.indices if index in over)
         coords = coords[:, [over.index(index) for index in ordered]]
         # A link and its mirror image may both be hidden and leak each other.
         own[ordered] = np.unique(np.concatenate([own[ordered], coords]), axis=0) if ordered in own else coords
     if chosen.observed is not None:
-        links = thinned(subject, own.pop(subject.bound.indices), chosen.observed)
-        subject = replace(subject, relations={**subject.relations, subject.name: links})
-    train = masked(subject, subject.name, own) if own else subject.relation
-    if subject.given is None:
+        links = thinned(target, own.pop(target.bound.indices), chosen.observed)
+        target = replace(target, relations={**target.relations, target.name: links})
+    train = masked(target, target.name, own) if own else target.relation
+    if target.given is None:
         return train
-    others = {name: masked(subject, name, hidden) for name, hidden in more.items() if name != subject.name}
-    return {**subject.given, subject.name: train, **others}
+    others = {name: masked(target, name, hidden) for name, hidden in more.items() if name != target.name}
+    return {**target.given, target.name: train, **others}
 
 
-def _test(subject: SplitTarget, cells: AnyArray, values: AnyArray) -> Any:
+def _test(target: SplitTarget, cells: AnyArray, values: AnyArray) -> Any:
     """The held-out cells as a table in the library of the data."""
     import polars as pl
 
-    table = pl.DataFrame({**labelled(subject, subject.bound.indices, cells), "value": values})
-    return as_kind(table, subject.bound.kind)
+    table = pl.DataFrame({**labelled(target, target.bound.indices, cells), "value": values})
+    return as_kind(table, target.bound.kind)

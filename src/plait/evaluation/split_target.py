@@ -57,13 +57,13 @@ def _in_order(column: Any, where: TableLocation) -> Rows:
     return np.asarray(series.rank("dense").to_numpy(), np.int64)
 
 
-def times_at(subject: "SplitTarget", cells: AnyArray) -> Rows:
+def times_at(target: "SplitTarget", cells: AnyArray) -> Rows:
     """Times of listed cells (n, order), (n,)."""
-    bound, times = subject.bound, subject.times
-    source = subject.relation.read(subject.name, bound.indices)
+    bound, times = target.bound, target.times
+    source = target.relation.read(target.name, bound.indices)
     assert isinstance(source, TableSource)
     assert times is not None
-    labels = subject.data.entities
+    labels = target.data.entities
     rows = np.stack([labels[index].encode(source.labels[index]) for index in bound.indices], axis=1)
     rows = canonical(rows, bound.groups)
     mine, theirs = pack_pair(columns_of(cells), columns_of(rows), bound.shape, (len(cells), len(rows)))
@@ -77,7 +77,7 @@ def times_at(subject: "SplitTarget", cells: AnyArray) -> Rows:
         named = ", ".join(f"{i}={quoted(labels[i][int(row)])}" for i, row in zip(bound.indices, cell))
         raise DataError(
             f"{named} has rows with different times, but a cell is held out as a whole.",
-            location=TableLocation.of(subject.name),
+            location=TableLocation.of(target.name),
             hint="Give one row per cell, with the sum of the values and one time, such as the first.",
         )
     return np.asarray(latest)

@@ -42,15 +42,15 @@ def cells_under(weights: Weights, places: Sequence[int], coords: AnyArray) -> An
     if total > TUNING.max_listed_cells:
         return None
     kind = coordinate_type(weights.shape)
-    found = [np.zeros((0, len(weights.shape)), kind)]
+    blocks = [np.zeros((0, len(weights.shape)), kind)]
     for start in range(0, total, TUNING.listing_chunk):
         which, *rest = np.unravel_index(np.arange(start, min(start + TUNING.listing_chunk, total)), shape)
         cells = np.empty((len(which), len(weights.shape)), kind)
         cells[:, list(places)] = coords[which]
         for k, rows in zip(others, rest):
             cells[:, k] = rows
-        found.append(cells[weights.at(cells) > 0])
-    return np.concatenate(found)
+        blocks.append(cells[weights.at(cells) > 0])
+    return np.concatenate(blocks)
 
 
 WORDS = ("cells", "links", "thinned_links", "time")
@@ -176,12 +176,12 @@ def _check_amount(word: str, by: Any, fraction: Any, count: Any) -> None:
         )
 
 
-def choose(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+def choose(target: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
     """Choose the held-out cells."""
-    if not len(subject.bound.links):
+    if not len(target.bound.links):
         raise DataError(
             "there are no observed links to hold out.",
-            location=TableLocation.of(subject.name),
+            location=TableLocation.of(target.name),
             hint="Give data with links.",
         )
     ways: dict[str, Callable[[SplitTarget, Strategy, np.random.Generator], ChosenCells]] = {
@@ -192,11 +192,11 @@ def choose(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> Cho
         "leave_last_out": _choose_last,
         "slices": _choose_slices,
     }
-    return ways[way.word](subject, way, rng)
+    return ways[way.word](target, way, rng)
 
 
-def _choose_cells(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
-    bound = subject.bound
+def _choose_cells(target: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    bound = target.bound
     cells = _observed(bound)
     if cells is None:
         raise ParameterError(
@@ -214,57 +214,57 @@ def _observed(bound: BoundRelation) -> AnyArray | None:
     return cells if cells is None or not bound.groups else cells[writing(cells, bound.groups) == 0]
 
 
-def _choose_links(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
-    bound = subject.bound
+def _choose_links(target: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    bound = target.bound
     count = len(bound.links)
     chosen = bound.cells[_some(count, way.share, rng, f"links of {bound.name}")]
     return ChosenCells({bound.indices: chosen}, chosen, False, "links", len(chosen), count)
 
 
-def _choose_thin(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
-    relation, name = subject.relation, subject.name
-    if _unlisted_missing(subject):
+def _choose_thin(target: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    relation, name = target.relation, target.name
+    if _unlisted_missing(target):
         raise ParameterError(
             (f'`by="thinned_links"` requires zeros that are not listed, but {name} has `observed="listed"`.'),
             hint='Use `by="cells"`, which holds out listed cells.',
         )
     if relation.weight_column is not None:
-        _refuse_weighted_zeros(subject, '"thinned_links"')
-    links = _choose_links(subject, way, rng)
-    return replace(links, observed=_thinned_weight(subject, way.share))
+        _refuse_weighted_zeros(target, '"thinned_links"')
+    links = _choose_links(target, way, rng)
+    return replace(links, observed=_thinned_weight(target, way.share))
 
 
-def _thinned_weight(subject: SplitTarget, share: float) -> float:
+def _thinned_weight(target: SplitTarget, share: float) -> float:
     """Weight of zeros when a share of the links is held out."""
-    observed = subject.relation.observed
+    observed = target.relation.observed
     return (1.0 if isinstance(observed, str) else float(observed)) * (1.0 - share)
 
 
-def _unlisted_missing(subject: SplitTarget) -> bool:
+def _unlisted_missing(target: SplitTarget) -> bool:
     """Whether unlisted cells are missing, so that none of them is a zero."""
-    relation = subject.relation
+    relation = target.relation
     return relation.observed == "listed" and (is_table(relation.data) or is_sparse(relation.data))
 
 
 # --- by time
 
 
-def _choose_latest(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+def _choose_latest(target: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
     """The latest links, or listed cells where only these are observed; ties at random."""
-    cells, what = _candidates(subject, '"time"')
-    number = _how_many(len(cells), way.share, f"{what} of {subject.name}")
-    order = np.lexsort((rng.random(len(cells)), times_at(subject, cells)))
-    return _put_aside(subject, cells, np.sort(order[-number:]), f"{what} (the latest by {way.time})")
+    cells, what = _candidates(target, '"time"')
+    number = _how_many(len(cells), way.share, f"{what} of {target.name}")
+    order = np.lexsort((rng.random(len(cells)), times_at(target, cells)))
+    return _put_aside(target, cells, np.sort(order[-number:]), f"{what} (the latest by {way.time})")
 
 
-def _choose_last(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+def _choose_last(target: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
     """The last links of each entity, or random ones without times.
 
     An entity keeps all its links if it has no more than these, and so does one that shares an undirected link.
     """
-    cells, what = _candidates(subject, '("leave_last_out", …)')
-    when = np.zeros(len(cells)) if way.time is None else times_at(subject, cells)
-    entity, cell = _entities_of(subject.bound, cells, way.over)
+    cells, what = _candidates(target, '("leave_last_out", …)')
+    when = np.zeros(len(cells)) if way.time is None else times_at(target, cells)
+    entity, cell = _entities_of(target.bound, cells, way.over)
     order = np.lexsort((rng.random(len(cells))[cell], when[cell], entity))
     have = np.bincount(entity)
     after = np.cumsum(have)[entity[order]] - np.arange(len(order))  # 1 for the last link of an entity
@@ -274,13 +274,13 @@ def _choose_last(subject: SplitTarget, way: Strategy, rng: np.random.Generator) 
     if not len(chosen):
         raise ParameterError(
             (
-                f"no {' and '.join(way.over)} of {subject.name} has more than {way.count} of the {what}, "
+                f"no {' and '.join(way.over)} of {target.name} has more than {way.count} of the {what}, "
                 "so no training links would remain."
             ),
             hint="Use a smaller `count`, or more data.",
         )
     how = f"{way.count} of {each} at random" if way.time is None else f"the last {way.count} of {each} by {way.time}"
-    return _put_aside(subject, cells, chosen, f"{what} ({how})")
+    return _put_aside(target, cells, chosen, f"{what} ({how})")
 
 
 def _entities_of(bound: BoundRelation, cells: AnyArray, over: Sequence[str]) -> tuple[AnyArray, AnyArray]:
@@ -298,27 +298,27 @@ def _entities_of(bound: BoundRelation, cells: AnyArray, over: Sequence[str]) -> 
     return both[:, 0], both[:, 1]
 
 
-def _candidates(subject: SplitTarget, by: str) -> tuple[AnyArray, str]:
+def _candidates(target: SplitTarget, by: str) -> tuple[AnyArray, str]:
     """Cells with a time: the links, or all listed cells where others are missing; and their name."""
-    if _unlisted_missing(subject):
-        cells = _observed(subject.bound)
+    if _unlisted_missing(target):
+        cells = _observed(target.bound)
         assert cells is not None  # they are listed
         return cells, "listed cells"
-    if subject.relation.weight_column is not None:
-        _refuse_weighted_zeros(subject, by)
-    return subject.bound.cells, "links"
+    if target.relation.weight_column is not None:
+        _refuse_weighted_zeros(target, by)
+    return target.bound.cells, "links"
 
 
-def _put_aside(subject: SplitTarget, cells: AnyArray, chosen: AnyArray, what: str) -> ChosenCells:
+def _put_aside(target: SplitTarget, cells: AnyArray, chosen: AnyArray, what: str) -> ChosenCells:
     """Listed cells become missing like all others; links become zeros like all others, which weigh less (`thinned`)."""
-    some, listed = cells[chosen], _unlisted_missing(subject)
-    weight = None if listed else _thinned_weight(subject, len(some) / len(cells))
-    return ChosenCells({subject.bound.indices: some}, some, listed, what, len(some), len(cells), weight)
+    some, listed = cells[chosen], _unlisted_missing(target)
+    weight = None if listed else _thinned_weight(target, len(some) / len(cells))
+    return ChosenCells({target.bound.indices: some}, some, listed, what, len(some), len(cells), weight)
 
 
-def add_decoy_zeros(subject: SplitTarget, links: ChosenCells, rng: np.random.Generator) -> ChosenCells:
+def add_decoy_zeros(target: SplitTarget, links: ChosenCells, rng: np.random.Generator) -> ChosenCells:
     """The chosen links and as many zeros, so that hidden cells of other relations do not reveal which are links."""
-    bound = subject.bound
+    bound = target.bound
     cells = _observed(bound)
     if cells is None:
         zeros = canonical(draw_zeros(bound, bound.groups, len(links.cells), rng), bound.groups)
@@ -330,22 +330,22 @@ def add_decoy_zeros(subject: SplitTarget, links: ChosenCells, rng: np.random.Gen
     return replace(links, hidden={bound.indices: cells}, cells=cells, with_zeros=True)
 
 
-def _refuse_weighted_zeros(subject: SplitTarget, by: str) -> None:
+def _refuse_weighted_zeros(target: SplitTarget, by: str) -> None:
     """Refuse listed zeros with their own weights, which thinning would not scale."""
-    source = subject.relation.read(subject.name, subject.bound.indices)
+    source = target.relation.read(target.name, target.bound.indices)
     assert isinstance(source, TableSource)
     assert source.weights is not None
-    observed = subject.relation.observed
+    observed = target.relation.observed
     zero = 1.0 if isinstance(observed, str) else float(observed)
     if ((source.values == 0) & (source.weights != zero)).any():
         raise ParameterError(
-            f"`by={by}` requires one weight for all zeros of {subject.name}, but its weight column has several.",
+            f"`by={by}` requires one weight for all zeros of {target.name}, but its weight column has several.",
             hint='Use `by="links"`, or remove the rows with zeros.',
         )
 
 
-def _choose_slices(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
-    bound, over = subject.bound, way.over
+def _choose_slices(target: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    bound, over = target.bound, way.over
     sizes = [bound.weights.sizes[index] for index in over]
     if math.prod(sizes) > TUNING.max_listed_cells:
         raise ParameterError(

@@ -13,7 +13,7 @@ from narwhals.stable.v2 import selectors
 from plait._typing import Array, Rows
 from plait.analysis.predict.lookup import as_frame, require_indices, rows_of
 from plait.data.encoding.columns import number_array
-from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.structural_zeros import StructuralZeros
 from plait.data.observation.symmetry import mirrored, writing
 from plait.data.sources.arrays import ArraySource, as_floats, is_array, is_sparse, symmetric
 from plait.data.sources.coercion import refuse_ambiguous
@@ -121,9 +121,9 @@ def _index_columns(
     named: dict[str, str] = {}
     for index in indices:
         names = [said[index]] if index in said else [index, remembered.get(index, index)]
-        found = [name for name in names if name in have and name not in named.values()]
-        if found:
-            named[index] = found[0]
+        columns = [name for name in names if name in have and name not in named.values()]
+        if columns:
+            named[index] = columns[0]
         elif index in said:
             raise DataError(
                 f"there is no column {quoted(said[index])}; the table has {', '.join(map(quoted, have))}.",
@@ -204,7 +204,7 @@ def _of_array(fit: "Fit", relation: str, test: Relation, what: TableLocation = T
     return np.argwhere(there).reshape(-1, len(indices)), array[there]
 
 
-def _not_tested(fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST) -> Closed:
+def _not_tested(fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST) -> StructuralZeros:
     """Cells that `missing=` and `hidden=` exclude from a test set."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     tables: dict[tuple[str, ...], Rows] = {}
@@ -213,7 +213,7 @@ def _not_tested(fit: "Fit", relation: str, test: Relation, what: TableLocation =
         rows = np.stack([fit.entities[i].encode(labels[i], where=where, unknown="mark") for i in over], axis=1)
         rows = rows[(rows >= 0).all(axis=1)]
         tables[over] = np.unique(np.concatenate([tables[over], rows]) if over in tables else rows, axis=0)
-    return Closed(indices, shape, mirrored(tables, indices, shape, fit.known[relation].groups))
+    return StructuralZeros(indices, shape, mirrored(tables, indices, shape, fit.known[relation].groups))
 
 
 # --- values

@@ -38,8 +38,8 @@ class Feature:
         """(rows, columns): of a missing or new value the average row."""
         if not self.points:
             return np.ones((len(column), 1))
-        found = _hats(_numbers(column), self.points) if self.numeric else _ones(column.to_list(), self.points)
-        return np.where(np.isnan(found), self.average, found)
+        values = _hats(_numbers(column), self.points) if self.numeric else _ones(column.to_list(), self.points)
+        return np.where(np.isnan(values), self.average, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +103,8 @@ class Features:
         """
         places = {label: n for n, label in enumerate(self.entities)}
         average = np.concatenate([part.average for part in self.parts])
-        found = [self.values[places[label]] if label in places else average for label in entities]
-        return np.array(found).reshape(-1, len(self))
+        rows = [self.values[places[label]] if label in places else average for label in entities]
+        return np.array(rows).reshape(-1, len(self))
 
     def encode(self, table: Any) -> "Features":
         """Compute the same columns for another table.
@@ -242,8 +242,8 @@ def _feature(column: "nw.Series[Any]", knots: int) -> Feature:
     points = _knots(_numbers(column), knots) if numeric else _categories(column)
     if len(points) < 2:  # nothing to tell entities apart by
         return Feature(str(column.name), (), numeric, np.ones(1))
-    found = _hats(_numbers(column), points) if numeric else _ones(column.to_list(), points)
-    return Feature(str(column.name), points, numeric, np.nanmean(found, axis=0))
+    values = _hats(_numbers(column), points) if numeric else _ones(column.to_list(), points)
+    return Feature(str(column.name), points, numeric, np.nanmean(values, axis=0))
 
 
 def _numbers(column: "nw.Series[Any]") -> Array:
@@ -297,12 +297,12 @@ def _hats(numbers: Array, knots: Sequence[float]) -> Array:
 def _ones(values: Sequence[Any], categories: Sequence[Any]) -> Array:
     """One 1 per row; NaN for unknown categories."""
     places = {category: n for n, category in enumerate(categories)}
-    found = np.full((len(values), len(categories)), np.nan)
+    encoded = np.full((len(values), len(categories)), np.nan)
     for row, value in enumerate(values):
         if value in places:
-            found[row] = 0.0
-            found[row, places[value]] = 1.0
-    return found
+            encoded[row] = 0.0
+            encoded[row, places[value]] = 1.0
+    return encoded
 
 
 def _written(point: Any) -> str:

@@ -49,8 +49,8 @@ def walk(
 ) -> tuple[int, int]:
     """Sums over the simple paths from a, for a = begin, begin + 1, … as long as there is room for another one's.
 
-    above: whether to compute only sums for b > a. They are written into cells (room, 2) and values (room,). Returns the
-    first a that is not done, and how many sums were written.
+    above: whether to compute only sums for b > a. They are written into cells (capacity, 2) and values (capacity,).
+    Returns the first a that is not done, and how many sums were written.
 
     length 2: Σ over u of share(u), a–u–b.   length 3: Σ over u, v of share(u) share(v), a–u–v–b.
     """
@@ -142,7 +142,7 @@ def _write(
     return count
 
 
-BYTES = 64  # of a pair while the table is made: sorted, mirrored and with names
+PAIR_BYTES = 64  # of a pair while the table is made: sorted, mirrored and with names
 
 
 def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -> "IntoDataFrame":
@@ -232,20 +232,20 @@ def _equation(relation: Relation, model: Model) -> tuple[str, tuple[str, ...]]:
     """The name and indices of the relation that is meant: the only one of two indices, or of those that it has."""
     known = relation.indices is not None or is_table(relation.data)
     own = sorted(own_indices("paths", relation)) if known else None
-    found = {
+    equations = {
         tuple(sorted(equation.indices)): equation
         for equation in model.equations
         if len(equation.indices) == 2 and own in (None, sorted(equation.indices))
     }
-    if len(found) != 1:
+    if len(equations) != 1:
         have = ", ".join(f"{e.relation}[{', '.join(e.indices)}]" for e in model.equations)
-        which = f"no relation of {' and '.join(own)}" if own else f"{len(found) or 'no'} relations of two indices"
+        which = f"no relation of {' and '.join(own)}" if own else f"{len(equations) or 'no'} relations of two indices"
         raise DataError(
             f"the model has {which}: {have}.",
             location="paths",
             hint="Choose the indices with `indices`, or with `columns` for a table.",
         )
-    (equation,) = found.values()
+    (equation,) = equations.values()
     return equation.relation, equation.indices
 
 
@@ -294,10 +294,10 @@ def path_sums(cells: AnyArray, shape: tuple[int, ...], length: int, one_axis: bo
         parts.append(part)
         total += len(part[1]) * (2 if one_axis else 1)
         _refuse_too_many(total, length)
-    found, values = (np.concatenate(some) for some in zip(*parts))
+    path_cells, values = (np.concatenate(some) for some in zip(*parts))
     if one_axis:  # made once and turned, so that both values are bitwise identical
-        found, values = np.concatenate([found, found[:, ::-1]]), np.concatenate([values, values])
-    order, ordered = sort_cells(found, shape)
+        path_cells, values = np.concatenate([path_cells, path_cells[:, ::-1]]), np.concatenate([values, values])
+    order, ordered = sort_cells(path_cells, shape)
     return (ordered, values) if order is None else (ordered, taken(values, order))
 
 
@@ -306,8 +306,8 @@ def _walked(
 ) -> Iterator[tuple[AnyArray, Array]]:
     """Pairs and sums, of some entities at a time; within one axis of each pair once."""
 
-    room = max(TUNING.path_sums, *shape)
-    cells, values = np.empty((room, 2), coordinate_type(shape)), np.empty(room)
+    capacity = max(TUNING.path_sums, *shape)
+    cells, values = np.empty((capacity, 2), coordinate_type(shape)), np.empty(capacity)
     begin = 0
     while begin < shape[0]:
         begin, count = walk(
@@ -327,7 +327,7 @@ def _walked(
 
 
 def _refuse_too_many(pairs: int, length: int) -> None:
-    if pairs * BYTES > memory() / 2:
+    if pairs * PAIR_BYTES > memory() / 2:
         shorter = ", or use `length=2`" if length == 3 else ""
         raise DataError(
             f"more than {pairs:,} pairs have paths of length {length}, which is too many for the memory.",

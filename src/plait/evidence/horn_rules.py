@@ -69,13 +69,13 @@ class TripleGraph:
         h, p, t = self.triples[self.triples[:, 0] != self.triples[:, 2]].T
         order = np.lexsort((t, h, p))
         h, t, starts = h[order].astype(np.int32), t[order].astype(np.int32), np.searchsorted(p[order], self._numbers)
-        shape, found = (self.n_entities, self.n_entities), []
+        shape, links = (self.n_entities, self.n_entities), []
         for lo, hi in pairwise(starts):
-            found.append(csr_array((np.ones(hi - lo, np.float32), (h[lo:hi], t[lo:hi])), shape=shape))
-        found += [each.T.tocsr() for each in found]
-        for each in found:
+            links.append(csr_array((np.ones(hi - lo, np.float32), (h[lo:hi], t[lo:hi])), shape=shape))
+        links += [each.T.tocsr() for each in links]
+        for each in links:
             each.sort_indices()
-        return found
+        return links
 
     @property
     def _numbers(self) -> Rows:
@@ -138,7 +138,7 @@ def _joined(left: Rows, right: Rows) -> tuple[Rows, Rows]:
 def find_bodies(graph: TripleGraph, triples: Rows, max_length: int) -> list[tuple[int, ...]]:
     """Bodies of length 2 and more that join many of some triples of one relation, most first by length."""
     h, t, n_links = triples[:, 0], triples[:, 2], 2 * graph.n_relations
-    found: list[tuple[int, ...]] = []
+    bodies: list[tuple[int, ...]] = []
     w, a, z = _follow(graph, h, SAMPLED_LINKS)
     outside = z != t[w]
     w, a, z = w[outside], a[outside], z[outside]
@@ -148,15 +148,15 @@ def find_bodies(graph: TripleGraph, triples: Rows, max_length: int) -> list[tupl
     ends = last * graph.n_entities + y
     if max_length >= 2:
         one, other = _joined(w * graph.n_entities + z, ends)
-        found += _frequent(w[one], np.stack([a[one], c[other]]), n_links)
+        bodies += _frequent(w[one], np.stack([a[one], c[other]]), n_links)
     if max_length >= 3:
         first, b, x = _follow(graph, z, SAMPLED_LINKS)
         outside = (x != h[w[first]]) & (x != t[w[first]])
         first, b, x = first[outside], b[outside], x[outside]
         one, other = _joined(w[first] * graph.n_entities + x, ends)
         first = first[one]
-        found += _frequent(w[first], np.stack([a[first], b[one], c[other]]), n_links)
-    return found
+        bodies += _frequent(w[first], np.stack([a[first], b[one], c[other]]), n_links)
+    return bodies
 
 
 def _frequent(triple: Rows, bodies: Rows, n_links: int) -> list[tuple[int, ...]]:
@@ -191,7 +191,7 @@ def follow_body(
     starts, ends: links of each step; out, back: shares of each step, in its direction and the other one.
     """
     n, last = len(starts[0]) - 1, length - 1
-    middle, found = np.zeros((n, 3)), np.zeros((n, 3))
+    middle, walked = np.zeros((n, 3)), np.zeros((n, 3))
     seen = np.zeros(n, np.bool_)
     middles, reached = np.empty(n, np.int64), np.empty(n, np.int64)
     pairs = 0
@@ -226,9 +226,9 @@ def follow_body(
                     else:
                         hi = at
                 if lo < starts[2][y + 1] and ends[2][lo] == x:
-                    found[x, 0] -= 1.0
-                    found[x, 1] -= forward * out[2][y]
-                    found[x, 2] -= backward * back[2][x]
+                    walked[x, 0] -= 1.0
+                    walked[x, 1] -= forward * out[2][y]
+                    walked[x, 2] -= backward * back[2][x]
         for m in range(n_middles):
             y = middles[m]
             for j in range(starts[last][y], starts[last][y + 1]):
@@ -239,29 +239,31 @@ def follow_body(
                     seen[t] = True
                     reached[n_reached] = t
                     n_reached += 1
-                found[t, 0] += middle[y, 0]
-                found[t, 1] += middle[y, 1] * out[last][y]
-                found[t, 2] += middle[y, 2] * back[last][t]
+                walked[t, 0] += middle[y, 0]
+                walked[t, 1] += middle[y, 1] * out[last][y]
+                walked[t, 2] += middle[y, 2] * back[last][t]
             middle[y] = 0.0
         for i in range(leaving[0][h], leaving[0][h + 1]):
-            if found[leaving[2][i], 0] > 0.5:
+            if walked[leaving[2][i], 0] > 0.5:
                 support[leaving[1][i]] += 1
         for m in range(n_reached):
             t = reached[m]
-            if found[t, 0] > 0.5:
+            if walked[t, 0] > 0.5:
                 if pairs < len(tails):
                     heads[pairs], tails[pairs] = h, t
-                    values[pairs, 0], values[pairs, 1], values[pairs, 2] = found[t, 0], found[t, 1], found[t, 2]
+                    values[pairs, 0], values[pairs, 1], values[pairs, 2] = walked[t, 0], walked[t, 1], walked[t, 2]
                 pairs += 1
-            found[t] = 0.0
+            walked[t] = 0.0
             seen[t] = False
     return pairs
 
 
-def _followed(graph: TripleGraph, body: Sequence[int], rows: Rows, room: int = 0) -> tuple[int, Rows, list[AnyArray]]:
-    """Number of pairs of a body from some heads, support by relation, and up to `room` heads, tails and values."""
+def _followed(
+    graph: TripleGraph, body: Sequence[int], rows: Rows, capacity: int = 0
+) -> tuple[int, Rows, list[AnyArray]]:
+    """Number of pairs of a body from some heads, support by relation, and up to `capacity` heads, tails and values."""
     support = np.zeros(graph.n_relations, np.int64)
-    written = [np.empty(room, np.int32), np.empty(room, np.int32), np.empty((room, len(WALKS)), np.float32)]
+    written = [np.empty(capacity, np.int32), np.empty(capacity, np.int32), np.empty((capacity, len(WALKS)), np.float32)]
     steps = [body[min(place, len(body) - 1)] for place in range(MAX_LENGTH)]
     pairs = follow_body(
         rows, len(body), tuple(graph.links[link].indptr for link in steps),
@@ -357,10 +359,10 @@ def numbers_of(graph: TripleGraph, rule: HornRule) -> tuple[int, ...]:
     return tuple(relation if forward else relation + graph.n_relations for relation, forward in rule.body)
 
 
-def values_of(graph: TripleGraph, rule: HornRule, room: int) -> tuple[Rows, Rows, Array]:
+def values_of(graph: TripleGraph, rule: HornRule, capacity: int) -> tuple[Rows, Rows, Array]:
     """Heads (n,), tails (n,) and values (n, 3) of a rule: 1, and the probabilities of walks from h and from t.
 
-    Nothing where it joins more than `room` pairs.
+    Nothing where it joins more than `capacity` pairs.
 
     A walk from h does not go along the triple of the head, which is one of the links of its first entity where the
     body begins with the relation of the head.
@@ -371,8 +373,8 @@ def values_of(graph: TripleGraph, rule: HornRule, room: int) -> tuple[Rows, Rows
     for rows in _chunks(most):
         pairs, _, written = _followed(graph, body, rows, int(most[rows].sum()))
         parts.append([each.copy() for each in written])
-        room -= pairs
-        if room < 0:
+        capacity -= pairs
+        if capacity < 0:
             parts.clear()
             break
     if not parts:

@@ -36,13 +36,13 @@ from plait.forked import refuse_in_fork
 from plait.machine import memory as machine_memory
 from plait.model.model import Model
 
-MIN_OBSERVED = 0.1  # of the cells: with fewer, unlisted cells are mostly unknown, and regressions read them as zeros
-FEW_OBSERVED = 0.5  # of the cells, below which there is a warning
+MIN_READ_SHARE = 0.1  # of the cells: with fewer, unlisted cells are mostly unknown, and regressions read them as zeros
+MIN_OBSERVED_SHARE = 0.5  # of the cells, below which there is a warning
 ENTRIES_PER_LINK = 30  # that evidence may have at most, and …
 MIN_ENTRIES = 1_000_000  # … that it may have in any case
 MAX_EXACT_ROWS = 20_000  # sides up to which a matrix is inverted: beyond, it takes many minutes
 INVERSE_BYTES = 12  # of an entry of a matrix while it is inverted in floats: three arrays
-SEED = 0  # of the sample by which a ridge is chosen
+SAMPLE_SEED = 0  # of the sample by which a ridge is chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,19 +61,19 @@ class Unfolding:
     def column(self, place: int, cell: AnyArray) -> int | None:
         """The fact that a cell is for the entity at one of its places; None where no link has it."""
         wanted = np.concatenate([[place], np.delete(cell, place)])
-        found = np.flatnonzero((self.facts == wanted).all(axis=1))
-        return int(found[0]) if len(found) else None
+        columns = np.flatnonzero((self.facts == wanted).all(axis=1))
+        return int(columns[0]) if len(columns) else None
 
     def cells(self, rows: AnyArray, columns: AnyArray) -> Rows:
         """The cells (n, order) of entries of the matrix."""
         facts = self.facts[columns]
         order = facts.shape[1]
-        found = np.empty((len(rows), order), np.int64)
+        cells = np.empty((len(rows), order), np.int64)
         for place in np.unique(facts[:, 0]):
             at = facts[:, 0] == place
-            found[at, place] = rows[at]
-            found[np.ix_(at, [k for k in range(order) if k != place])] = facts[at, 1:]
-        return found
+            cells[at, place] = rows[at]
+            cells[np.ix_(at, [k for k in range(order) if k != place])] = facts[at, 1:]
+        return cells
 
 
 def unfold(cells: AnyArray, shape: Sequence[int], axes: Sequence[str], groups: Groups = ()) -> list[Unfolding]:
@@ -108,9 +108,9 @@ def neighbour_entries(
     values: list[AnyArray] = []
     used = dict(ridges)
     for unfolding in unfold(relation.cells, relation.shape, axes, relation.groups):
-        found, used[unfolding.axis] = _predicted(unfolding, ridges.get(unfolding.axis), max_entries, max_rows)
-        cells.append(canonical(unfolding.cells(found.rows, found.columns), relation.groups))
-        values.append(found.values)
+        predicted, used[unfolding.axis] = _predicted(unfolding, ridges.get(unfolding.axis), max_entries, max_rows)
+        cells.append(canonical(unfolding.cells(predicted.rows, predicted.columns), relation.groups))
+        values.append(predicted.values)
     if not cells:
         return np.zeros((0, len(relation.shape)), np.int64), np.zeros(0), used
     total, summed = _combine(cells, values, relation)
@@ -145,9 +145,9 @@ def _predicted(
 ) -> tuple[MatrixEntries, float]:
     X = unfolding.X
     if min(X.shape) <= max_rows:
-        ridge = choose_ridge(X, SEED) if ridge is None else ridge
+        ridge = choose_ridge(X, SAMPLE_SEED) if ridge is None else ridge
         return exact_entries(X, ridge, max_entries), ridge
-    ridge = choose_restricted_ridge(X, SEED) if ridge is None else ridge
+    ridge = choose_restricted_ridge(X, SAMPLE_SEED) if ridge is None else ridge
     return restricted_entries(X, ridge, per_row=unfolding.is_first), ridge
 
 
@@ -205,10 +205,10 @@ class LinkEvidence(ComputedFactor):
             check_relation(relation)
             began = time.perf_counter()
             if self.kind == "paths":
-                found = path_sums(relation.cells, relation.shape, int(self.params["length"]), axes[0] == axes[-1])
+                cells = path_sums(relation.cells, relation.shape, int(self.params["length"]), axes[0] == axes[-1])
             else:
-                found = neighbour_entries(relation, axes, self.params, self.max_rows)[:2]
-            self._keep(relation, found, time.perf_counter() - began)
+                cells = neighbour_entries(relation, axes, self.params, self.max_rows)[:2]
+            self._keep(relation, cells, time.perf_counter() - began)
         return built[relation.links]
 
     def weights(self, data: Data, indices: Sequence[str], name: str) -> Weights:
@@ -228,8 +228,8 @@ class LinkEvidence(ComputedFactor):
         cells, values = self.entries(data)
         return Weights.from_table(indices, [data.sizes[i] for i in indices], own, cells, values)
 
-    def _keep(self, relation: BoundRelation, found: tuple[Rows, Array], seconds: float) -> None:
-        self._built[relation.links] = found  # type: ignore[attr-defined]
+    def _keep(self, relation: BoundRelation, entries: tuple[Rows, Array], seconds: float) -> None:
+        self._built[relation.links] = entries  # type: ignore[attr-defined]
         object.__setattr__(self, "_seconds", self._seconds + seconds)  # type: ignore[attr-defined]
 
     def cost(self, data: Data) -> tuple[int, float]:
@@ -249,13 +249,13 @@ def check_relation(relation: BoundRelation) -> None:
     """Refuse or warn where unlisted cells are not observed zeros: evidence would read them as zeros."""
     relation.links.require_memory(relation.name, "evidence", "Fit in memory.")
     observed = relation.observed_cells / max(relation.total_cells, 1)
-    if observed < MIN_OBSERVED:
+    if observed < MIN_READ_SHARE:
         raise DataError(
             f"evidence reads unlisted cells as zeros, but only {observed:.1%} of the cells are observed.",
             location=relation.name,
             hint='Use `observed="all"` if unlisted cells are zeros; otherwise remove the evidence.',
         )
-    if observed < FEW_OBSERVED:
+    if observed < MIN_OBSERVED_SHARE:
         warn_of(
             [
                 EvidenceWarning(
@@ -330,10 +330,10 @@ def neighbours(
             f"`relation`: the data have no relation {relation!r}.",
             hint=suggestion(relation, list(bound.relations)).strip() or f"It is one of {', '.join(bound.relations)}.",
         )
-    found = bound.relations[relation]
-    axes = [bound.entities[index].axis for index in found.indices]
+    relation_data = bound.relations[relation]
+    axes = [bound.entities[index].axis for index in relation_data.indices]
     ridges = _ridges(ridge, axes)
-    return compute_neighbours(found, axes, ridges, rows_in(memory))
+    return compute_neighbours(relation_data, axes, ridges, rows_in(memory))
 
 
 def compute_neighbours(
@@ -396,7 +396,7 @@ def link_contributions(
     evidence: LinkEvidence, links: AnyArray, shape: Sequence[int], axes: Sequence[str], groups: Groups, cell: AnyArray
 ) -> dict[tuple[int, ...], float]:
     """What known links (n, order) add to the evidence of a cell, by their canonical cells."""
-    found: dict[tuple[int, ...], float] = {}
+    contributions: dict[tuple[int, ...], float] = {}
     writings = written(np.asarray(cell)[None, :], shape, groups)
     for writing in writings:
         pairs = (
@@ -406,8 +406,8 @@ def link_contributions(
         )
         for other, value in pairs:
             key = tuple(int(row) for row in canonical(other[None, :], groups)[0])
-            found[key] = found.get(key, 0.0) + value / len(writings)
-    return {key: value for key, value in found.items() if value > 0}
+            contributions[key] = contributions.get(key, 0.0) + value / len(writings)
+    return {key: value for key, value in contributions.items() if value > 0}
 
 
 def _facts_behind(

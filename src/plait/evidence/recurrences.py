@@ -95,8 +95,8 @@ def recurrence(
     rows, at, values = _decayed(
         fact, events[_AT].to_numpy(), events[_X].to_numpy(), wanted, 0.5 ** (1.0 / half_life), least
     )
-    found = events.select(facts)[rows].with_columns(names.gather(at).alias(time), pl.Series("value", values))
-    return as_kind(found, kind)
+    recurring = events.select(facts)[rows].with_columns(names.gather(at).alias(time), pl.Series("value", values))
+    return as_kind(recurring, kind)
 
 
 _AT, _X = "recurrence: period", "recurrence: count"

@@ -23,9 +23,9 @@ SAMPLE_LINKS = 1000  # by whose rank a ridge is chosen
 MIN_SHARE = (
     0.05  # of the mean prediction of a link: smaller ones are left out, for they are noise and most cells have one
 )
-GOOD_ENOUGH = 0.99  # of the best mean reciprocal rank: the largest ridge that reaches it is taken
+MIN_RELATIVE_RANK = 0.99  # of the best mean reciprocal rank: the largest ridge that reaches it is taken
 FLOAT_ROWS = 4096  # sides from which on the inverse is kept in floats: their error is far below that of the truncation
-CANDIDATES = 100  # columns that a restricted regression uses, as measured on Gowalla (docs/quality.md)
+CANDIDATE_COLUMNS = 100  # columns that a restricted regression uses, as measured on Gowalla (docs/quality.md)
 RESTRICTED_RIDGES = (5.0, 20.0, 50.0, 200.0)  # tried
 SAMPLE_COLUMNS = 300  # by whose links a ridge of restricted regressions is chosen
 DIAGONAL_SHARE = 0.3  # of the diagonal that a restricted regression adds to it
@@ -92,18 +92,18 @@ class SelfRegression:
             solved = (self.X @ np.ascontiguousarray(self.inverse[:, columns])).astype(np.float64)
             diagonal = np.diag(self.inverse)[columns].astype(np.float64)
         diagonal = np.maximum(diagonal, np.finfo(np.float32).tiny)
-        found = -solved / diagonal
+        predicted = -solved / diagonal
         own_leverage = self.leverage[:, None] - solved**2 / diagonal
-        return np.where(linked, 1.0 + found - own_leverage, found), linked
+        return np.where(linked, 1.0 + predicted - own_leverage, predicted), linked
 
 
 def _quadratic_forms(X: Any, inverse: AnyArray) -> Array:
     """xᵀ inverse x (n_rows,) of every row x of X."""
-    found = np.zeros(X.shape[0])
+    forms = np.zeros(X.shape[0])
     for start, stop in _chunks(X.shape[0], X.shape[1]):
         rows = X[start:stop]
-        found[start:stop] = rows.multiply(rows @ inverse).sum(axis=1)
-    return found
+        forms[start:stop] = rows.multiply(rows @ inverse).sum(axis=1)
+    return forms
 
 
 def _chunks(count: int, width: int) -> Iterator[tuple[int, int]]:
@@ -126,14 +126,14 @@ def choose_ridge(X: Any, seed: int) -> float:
     if not len(rows):
         return RIDGES[0]
     at = rng.choice(len(rows), min(SAMPLE_LINKS, len(rows)), replace=False)
-    found = {ridge: _mean_reciprocal_rank(SelfRegression.solve(X, ridge), rows[at], columns[at]) for ridge in RIDGES}
-    return _largest_good(found)
+    ranks = {ridge: _mean_reciprocal_rank(SelfRegression.solve(X, ridge), rows[at], columns[at]) for ridge in RIDGES}
+    return _largest_good(ranks)
 
 
-def _largest_good(found: Mapping[float, float]) -> float:
+def _largest_good(ranks: Mapping[float, float]) -> float:
     """The largest ridge that ranks links about as well as the best one: predictions of small ridges overfit."""
-    best = max(found.values())
-    return max(ridge for ridge, score in found.items() if score >= GOOD_ENOUGH * best)
+    best = max(ranks.values())
+    return max(ridge for ridge, score in ranks.items() if score >= MIN_RELATIVE_RANK * best)
 
 
 def _mean_reciprocal_rank(solved: SelfRegression, rows: AnyArray, columns: AnyArray) -> float:
@@ -258,11 +258,11 @@ class _Restricted(NamedTuple):
     def regress(self, chosen: Rows, ridge: float) -> tuple[AnyArray, AnyArray, AnyArray]:
         """Regress some columns on their nearest ones.
 
-        Returns the nearest columns (n, CANDIDATES), −1 for none, their coefficients, and the predictions of the links
-        of the columns, own link left out, column after column.
+        Returns the nearest columns (n, CANDIDATE_COLUMNS), −1 for none, their coefficients, and the predictions of the
+        links of the columns, own link left out, column after column.
         """
-        near = np.full((len(chosen), CANDIDATES), -1, np.int32)
-        weights = np.zeros((len(chosen), CANDIDATES), np.float32)
+        near = np.full((len(chosen), CANDIDATE_COLUMNS), -1, np.int32)
+        weights = np.zeros((len(chosen), CANDIDATE_COLUMNS), np.float32)
         starts = np.concatenate([[0], np.cumsum(np.diff(self.columns.indptr)[chosen])])
         links = np.zeros(starts[-1], np.float32)
 
@@ -373,14 +373,14 @@ def _keep_largest(X: Any, near: AnyArray, weights: AnyArray, links: AnyArray, pe
     left, right, links_of = (X, coefficients.T.tocsr(), own.T.tocsr()) if per_row else (coefficients, X.T.tocsr(), own)
     links_of.sort_indices()
     count, width = left.shape[0], right.shape[1]
-    room = count * TUNING.ridge_row_predictions + X.nnz
-    places, others, values = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
-    found = largest_products(
+    capacity = count * TUNING.ridge_row_predictions + X.nnz
+    places, others, values = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity)
+    count_kept = largest_products(
         left.indptr, left.indices, left.data, right.indptr, right.indices, right.data,
         links_of.indptr, links_of.indices, links_of.data, width, TUNING.ridge_row_predictions,
         places, others, values,
     )  # fmt: skip
-    places, others, values = places[:found].copy(), others[:found].copy(), values[:found].copy()
+    places, others, values = places[:count_kept].copy(), others[:count_kept].copy(), values[:count_kept].copy()
     return MatrixEntries(places, others, values) if per_row else MatrixEntries(others, places, values)
 
 

@@ -94,7 +94,7 @@ class Rules(ComputedFactor):
 
     relation: str
     params: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_PARAMS))
-    found: tuple[HornRule, ...] = ()
+    rules: tuple[HornRule, ...] = ()
     names: tuple[Hashable, ...] = ()
     learnt: tuple[Array, Array] | None = None
     kind = "rules"
@@ -116,9 +116,9 @@ class Rules(ComputedFactor):
 
     def with_rules(self, data: Data) -> "Rules":
         """These rules with those of the links of `data`, which are mined once."""
-        found = self.mined(data)
-        known = replace(self, found=found.rules, names=found.names)
-        known._mined[data.relations[self.relation].links] = found  # type: ignore[attr-defined]
+        mined = self.mined(data)
+        known = replace(self, rules=mined.rules, names=mined.names)
+        known._mined[data.relations[self.relation].links] = mined  # type: ignore[attr-defined]
         return known
 
     def sparse_factor(self, data: Data, relation: str) -> tuple[AnyArray, Any, tuple[Hashable, ...]]:
@@ -128,9 +128,9 @@ class Rules(ComputedFactor):
                 f"`fixed`: the rules are of the relation {self.relation}, but stand in the equation of {relation}.",
                 hint=suggestion(relation, [self.relation]).strip() or None,
             )
-        found = self.mined(data)
-        labels = tuple(rule.words(found.names) for rule in found.rules for _ in WALKS)
-        return found.cells, found.matrix, labels
+        mined = self.mined(data)
+        labels = tuple(rule.words(mined.names) for rule in mined.rules for _ in WALKS)
+        return mined.cells, mined.matrix, labels
 
     def weights(self, data: Data, indices: Sequence[str], name: str) -> Weights:
         """Refuse a factor without the index of the rules."""
@@ -151,9 +151,9 @@ class Rules(ComputedFactor):
 
         table = pl.DataFrame(
             {
-                "rule": [rule.words(self.names) for rule in self.found],
-                "support": pl.Series([rule.support for rule in self.found], dtype=pl.Int64),
-                "confidence": pl.Series([rule.confidence for rule in self.found], dtype=pl.Float64),
+                "rule": [rule.words(self.names) for rule in self.rules],
+                "support": pl.Series([rule.support for rule in self.rules], dtype=pl.Int64),
+                "confidence": pl.Series([rule.confidence for rule in self.rules], dtype=pl.Float64),
             }
         )
         if self.learnt is None:
@@ -164,7 +164,7 @@ class Rules(ComputedFactor):
         )
 
     def __repr__(self) -> str:
-        return f"{len(self.found):,} rules of {self.relation}"
+        return f"{len(self.rules):,} rules of {self.relation}"
 
     def __str__(self) -> str:
         from plait.rendering.document import Document, Table
@@ -181,7 +181,7 @@ class Rules(ComputedFactor):
         return render(Document(repr(self), [Table(columns[: 3 + (self.learnt is not None)], rows, note=note)], {}))
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.rules)
 
 
 def rules(
@@ -286,17 +286,17 @@ def _mined(relation: BoundRelation, places: Places, params: Mapping[str, float],
         )
     triples = places.triples(relation.cells)
     graph = TripleGraph(triples, relation.shape[places.head], relation.shape[places.relation])
-    found = mine(
+    rules = mine(
         graph, int(params["max_length"]), params["min_confidence"], int(params["max_rules"]), int(params["seed"])
     )
-    room = max(MIN_ENTRIES, ENTRIES_PER_LINK * len(triples))
+    entries_left = max(MIN_ENTRIES, ENTRIES_PER_LINK * len(triples))
     kept, parts = [], list[tuple[AnyArray, Array]]()
-    for rule in sorted(found, key=lambda rule: -rule.confidence):
-        heads, tails, values = values_of(graph, rule, room)
+    for rule in sorted(rules, key=lambda rule: -rule.confidence):
+        heads, tails, values = values_of(graph, rule, entries_left)
         if len(heads):
             cells = np.empty((len(heads), 3), coordinate_type(relation.shape))
             cells[:, places.head], cells[:, places.relation], cells[:, places.tail] = heads, rule.head, tails
-            room -= len(heads)
+            entries_left -= len(heads)
             kept.append(rule)
             parts.append((cells, values))
     cells, matrix = _entries(parts, relation.shape)

@@ -212,7 +212,7 @@ class Dask:
         shared = {p: np.ascontiguousarray(array) for p, array in enumerate(arrays) if p not in rooted}
         own = [(run.worker, {p: np.ascontiguousarray(run.rows.of(arrays[p])) for p in rooted}) for run in left]
         whole, *parts = self._scatter([(left[0].worker, shared), *own])
-        found: dict[Key, Future] = {}
+        futures: dict[Key, Future] = {}
         for worker in dict.fromkeys(run.worker for run in left):
             mine = [(run, part) for run, part in zip(left, parts) if run.worker == worker]
             given = [
@@ -220,8 +220,8 @@ class Dask:
                 for run, part in mine
             ]
             tasks = self.client.map(sum_leaves, *zip(*given), workers=[worker], allow_other_workers=True, pure=False)
-            found |= {run.key: task for (run, _), task in zip(mine, tasks)}
-        return found
+            futures |= {run.key: task for (run, _), task in zip(mine, tasks)}
+        return futures
 
     def _collect(self, step: Step, table: SummedTable, arrays: Sequence[Array], nodes: "dict[Key, Future]") -> Stats:
         """Sum of all runs. Workers join large nodes, this process small ones."""
@@ -234,10 +234,10 @@ class Dask:
                 shared = joined + shared[2 * len(joined) :]
             *own, total = self._gather([*self.client.map(attrgetter("own"), tasks, pure=False), *shared])
         else:
-            tree, found = Joined(table.leaf_count, join_shared), self._gather(tasks)
-            for (level, number), node in zip(nodes, found):
+            tree, results = Joined(table.leaf_count, join_shared), self._gather(tasks)
+            for (level, number), node in zip(nodes, results):
                 tree.add(number, node.shared, level)
-            own, total = [node.own for node in found], tree.total
+            own, total = [node.own for node in results], tree.total
         whole: list[Array | None] = [None] * len(step.wanted)
         for place, rows, gradient in (written for node in own for written in node):
             if (target := whole[place]) is None:
@@ -251,15 +251,15 @@ class Dask:
     def workers(self) -> dict[str, int]:
         """Threads by worker; waits until there is one."""
         end = time.monotonic() + self.patience
-        while not (found := self._ask(self.client.nthreads)):
+        while not (workers := self._ask(self.client.nthreads)):
             if time.monotonic() > end:
                 raise FitError(
                     f"no Dask worker has been available for {self.patience:g} seconds.",
                     hint="Start workers with `dask worker ADDRESS`, and continue from the checkpoint.",
                 )
             time.sleep(0.1)
-        self._compare([worker for worker in found if worker not in self._compared])
-        return dict(found)
+        self._compare([worker for worker in workers if worker not in self._compared])
+        return dict(workers)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         try:
@@ -312,8 +312,8 @@ class Dask:
             futures = self.client.scatter(some, [worker], hash=False, direct=self._direct, timeout=SEND_SECONDS)
             return dict(zip(groups[worker], futures))
 
-        found = {number: future for part in self._senders.map(send, groups) for number, future in part.items()}
-        return [found[number] for number in range(len(things))]
+        by_number = {number: future for part in self._senders.map(send, groups) for number, future in part.items()}
+        return [by_number[number] for number in range(len(things))]
 
     def _gather(self, tasks: "list[Future]") -> list[Any]:
         """Results of tasks, fetched as they complete.
@@ -325,8 +325,8 @@ class Dask:
         done: queue.SimpleQueue[Future] = queue.SimpleQueue()
         for task in tasks:
             task.add_done_callback(done.put)
-        found: dict[str, Any] = {}
-        while len(found) < len(tasks):
+        results: dict[str, Any] = {}
+        while len(results) < len(tasks):
             try:
                 some = [done.get(timeout=LOOK_SECONDS)]
             except queue.Empty:
@@ -336,8 +336,8 @@ class Dask:
             for task in some:
                 if task.status == "error" and not isinstance(error := task.exception(), KilledWorker):
                     raise _failed(error) from error
-            found |= zip((task.key for task in some), self.client.gather(some, direct=self._direct))
-        return [found[task.key] for task in tasks]
+            results |= zip((task.key for task in some), self.client.gather(some, direct=self._direct))
+        return [results[task.key] for task in tasks]
 
 
 def connect(client: "Client | str") -> "tuple[Client, bool]":
@@ -369,29 +369,29 @@ def connect(client: "Client | str") -> "tuple[Client, bool]":
 
 def cut_runs(table: SummedTable, wanted: int) -> list[Run]:
     """At least `wanted` runs of a table with enough leaves, nodes of one level."""
-    extents, found = table.extents(), []
+    extents, cuts = table.extents(), []
     for level, number in runs(table.leaf_count, wanted):
         lo, hi = number << level, min((number + 1) << level, table.leaf_count)
         rows = RootRows(extents[lo].first, extents[hi - 1].last + 1, table.sizes[0])
-        found.append(Run((level, number), lo, hi, rows))
-    return found
+        cuts.append(Run((level, number), lo, hi, rows))
+    return cuts
 
 
 def assign(owners: Sequence[str], workers: Mapping[str, int]) -> list[str]:
     """A worker for each run: its present one, up to a fair share by threads; else the first with free capacity."""
     each = len(owners) / sum(workers.values())
-    room = {worker: math.ceil(each * threads) for worker, threads in sorted(workers.items())}
+    capacity = {worker: math.ceil(each * threads) for worker, threads in sorted(workers.items())}
     stays = []
     for owner in owners:
-        stays.append(room.get(owner, 0) > 0)
+        stays.append(capacity.get(owner, 0) > 0)
         if stays[-1]:
-            room[owner] -= 1
-    found = []
+            capacity[owner] -= 1
+    workers_of_runs = []
     for owner, stay in zip(owners, stays):
-        worker = owner if stay else next(worker for worker, left in room.items() if left > 0)
-        room[worker] -= not stay
-        found.append(worker)
-    return found
+        worker = owner if stay else next(worker for worker, left in capacity.items() if left > 0)
+        capacity[worker] -= not stay
+        workers_of_runs.append(worker)
+    return workers_of_runs
 
 
 def _links(table: SummedTable, run: Run) -> WorkerLinks | WorkerBlocks:
@@ -416,13 +416,13 @@ def pickled(job: SumJob) -> bytes:
 
 def differences(here: Mapping[str, str], workers: Mapping[str, Mapping[str, str]]) -> str:
     """Differences between workers and this process, in words; "" without any."""
-    found = []
+    changes = []
     for fact, own in here.items():
         others = sorted({there[fact] for there in workers.values() if there[fact] != own})
         if others:
             count = sum(there[fact] != own for there in workers.values())
-            found.append(f"{fact} is {own} here and {' or '.join(others)} on {count} Dask worker{'s' * (count > 1)}")
-    return "; ".join(found)
+            changes.append(f"{fact} is {own} here and {' or '.join(others)} on {count} Dask worker{'s' * (count > 1)}")
+    return "; ".join(changes)
 
 
 def _is_alive(task: "Future") -> bool:

@@ -64,24 +64,24 @@ class Watched:
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         began = time.perf_counter()
-        found = self.inner.rows(work, count, columns)
+        result = self.inner.rows(work, count, columns)
         self.seconds += time.perf_counter() - began
-        return found
+        return result
 
     def sum(self, step: Step, table: SummedTable, arrays: Sequence[Array], state: State | None = None) -> Stats:
         began = time.perf_counter()
-        found = self.inner.sum(step, table, arrays, state)
+        stats = self.inner.sum(step, table, arrays, state)
         seconds = time.perf_counter() - began
         rooted = [step.order[0] in operand.visible for operand in step.operands]
         wanted = [rooted[position] for position in step.wanted]
         out = [sum(a.nbytes for a, own in zip(arrays, rooted) if own is kind) for kind in (True, False)]
-        back = [sum(g.nbytes for g, own in zip(found.gradients, wanted) if own is kind) for kind in (True, False)]
+        back = [sum(g.nbytes for g, own in zip(stats.gradients, wanted) if own is kind) for kind in (True, False)]
         columns = max((array.shape[1] for array in arrays), default=1)
         threads = max(min(self.threads, table.leaf_count), 1)
         self.sums.append(
             Sum(len(table), columns, table.leaf_count, seconds * threads, out[0], back[0], out[1], back[1])
         )
-        return found
+        return stats
 
 
 @dataclass(frozen=True)

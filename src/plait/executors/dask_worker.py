@@ -20,12 +20,12 @@ from plait.codegen.step import Step
 from plait.data.sparse.csf import CSFChunk, CSFTensor, SummedTable
 from plait.data.sparse.leaves import Leaf
 from plait.executors.kernel_call import Aside, Call, LeafSum
-from plait.executors.tree_reduce import Joined, Room
+from plait.executors.tree_reduce import BufferPool, Joined
 from plait.likelihood import Likelihood, State
 from plait.likelihood.interface import KNOWN
 from plait.version import __version__
 
-_room = Room()  # per process: the next sum needs arrays of the same sizes
+_pool = BufferPool()  # per process: the next sum needs arrays of the same sizes
 
 
 class RootRows(NamedTuple):
@@ -147,7 +147,7 @@ def _call(job: bytes, state: State | None, arrays: list[Array]) -> Call:
 
 
 def _zeros(shape: tuple[int, ...], numbers: DTypeLike) -> Array:
-    array, ready = _room.array(shape, numbers)
+    array, ready = _pool.array(shape, numbers)
     if not ready:
         array.fill(0.0)
     return array
@@ -180,10 +180,10 @@ def _from_row(tree: CSFTensor, rows: RootRows) -> CSFTensor:
 
 def _to_row(total: LeafSum, rows: RootRows) -> LeafSum:
     """The sum with root rows of the whole table."""
-    cells, entries, side_values = total.rare
+    cells, entries, side_values = total.underflow
     cells = cells + np.array([rows.first] + [0] * (cells.shape[1] - 1))
     aside = tuple(Aside(place, row + rows.first * len(gradient), gradient) for place, row, gradient in total.aside)
-    return replace(total, rare=(cells, entries, side_values), aside=aside)
+    return replace(total, underflow=(cells, entries, side_values), aside=aside)
 
 
 def _written(place: int, gradient: Array, rows: RootRows | None) -> Written:

@@ -26,7 +26,7 @@ class Stats:
         One array per requested operand.
     value : float
         Contribution of the entries to the ELBO, on the scale of the rows.
-    rare_cells, rare_entries, rare_side_values : numpy.ndarray
+    underflow_cells, underflow_entries, underflow_side_values : numpy.ndarray
         Cells, entries and further numbers of entries whose rate underflows. They are in no
         other sum.
     events : float
@@ -42,18 +42,18 @@ class Stats:
 
     gradients: tuple[Array, ...]
     value: float
-    rare_cells: NDArray[np.int64]
-    rare_entries: Array
-    rare_side_values: Array  # (n_rare, arrays read next to the entries)
+    underflow_cells: NDArray[np.int64]
+    underflow_entries: Array
+    underflow_side_values: Array  # (n_underflow, arrays read next to the entries)
     events: float = 0.0
 
     def __add__(self, other: "Stats") -> "Stats":
         return Stats(
             tuple(a + b for a, b in zip(self.gradients, other.gradients, strict=True)),
             self.value + other.value,
-            np.concatenate([self.rare_cells, other.rare_cells]),
-            np.concatenate([self.rare_entries, other.rare_entries]),
-            np.concatenate([self.rare_side_values, other.rare_side_values]),
+            np.concatenate([self.underflow_cells, other.underflow_cells]),
+            np.concatenate([self.underflow_entries, other.underflow_entries]),
+            np.concatenate([self.underflow_side_values, other.underflow_side_values]),
             self.events + other.events,
         )
 
@@ -61,18 +61,20 @@ class Stats:
     def zero(cls, step: Step, arrays: Sequence[Array]) -> "Stats":
         """The empty sum."""
         gradients = tuple(np.zeros(arrays[position].shape) for position in step.wanted)
-        return cls(gradients, 0.0, *none_rare(step))
+        return cls(gradients, 0.0, *no_underflow(step))
 
 
-def none_rare(step: Step) -> tuple[NDArray[np.int64], Array, Array]:
+def no_underflow(step: Step) -> tuple[NDArray[np.int64], Array, Array]:
     """Cells and entries of no entry, and the arrays next to them."""
     return np.zeros((0, len(step.order)), np.int64), np.zeros(0), np.zeros((0, step.n_side_values))
 
 
-def rare_of(tree: CSFTensor, rare: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array, Array]:
+def underflow_of(tree: CSFTensor, underflow: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array, Array]:
     """Cells and entries at positions of a tree, and the arrays next to them."""
-    side_values = np.array([array[rare] for array in tree.side_values]).reshape(len(tree.side_values), len(rare)).T
-    return tree.cells(rare), tree.entries[rare].astype(np.float64), side_values
+    side_values = (
+        np.array([array[underflow] for array in tree.side_values]).reshape(len(tree.side_values), len(underflow)).T
+    )
+    return tree.cells(underflow), tree.entries[underflow].astype(np.float64), side_values
 
 
 class Executor(Protocol):
@@ -148,12 +150,17 @@ class Reference:
             cells = tree.cells(np.arange(len(tree)))
             side_values = tree.side_values if step.n_side_values else ()
             numbers = {p: _by_entry(step, tree, p, own) for p, own in zip(step.listed, tree.numbers)}
-            gradients, value, rare = reference.run(
+            gradients, value, underflow = reference.run(
                 step, tree.sizes, cells, tree.entries, list(arrays), side_values,
                 numbers, state,
             )  # fmt: skip
             bound, events = value.tolist()
-            stats += Stats(tuple(gradients), bound, *(rare_of(tree, rare) if len(rare) else none_rare(step)), events)
+            stats += Stats(
+                tuple(gradients),
+                bound,
+                *(underflow_of(tree, underflow) if len(underflow) else no_underflow(step)),
+                events,
+            )
         return stats
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:

@@ -12,14 +12,14 @@ from plait.codegen.compiler import Kernel
 from plait.codegen.step import Step, least_rate
 from plait.data.sparse.csf import CSFTensor
 from plait.data.sparse.leaves import Leaf
-from plait.executors.executor import Stats, none_rare, rare_of
+from plait.executors.executor import Stats, no_underflow, underflow_of
 from plait.tuning import TUNING
 
-RARE_POSITIONS = 1024  # of underflowing entries in the first call
+UNDERFLOW_POSITIONS = 1024  # of entries that the first call lists: 8 kB, and hardly any sum has more
 
 T = TypeVar("T")
 Zeros = Callable[[tuple[int, ...], DTypeLike], Array]
-Rare = tuple[NDArray[np.int64], Array, Array]
+Underflow = tuple[NDArray[np.int64], Array, Array]
 
 
 class Aside(NamedTuple):
@@ -36,14 +36,16 @@ class LeafSum:
 
     gradients: tuple[Array, ...]
     value: Array
-    rare: Rare
+    underflow: Underflow
     aside: tuple[Aside, ...] = ()
 
     def join(self, other: "LeafSum") -> "LeafSum":
         """Sum of both, in the memory of this one."""
         for target, more in zip(self.gradients, other.gradients, strict=True):
             target += more
-        return LeafSum(self.gradients, self.value + other.value, _both(self.rare, other.rare), self.aside + other.aside)
+        return LeafSum(
+            self.gradients, self.value + other.value, _both(self.underflow, other.underflow), self.aside + other.aside
+        )
 
 
 class Call:
@@ -72,8 +74,8 @@ class Call:
         shapes = [shape for shape, target in zip(self.shapes, whole) if target is None]
         pieces = self._pieces(tree.length(leaf), shapes)
         own = [zeros(shape, self._numbers(pieces)) for shape in shapes]
-        value, rare = run.over(tree.cut(leaf, pieces), _merged(whole, own), flushed=[g is None for g in whole])
-        return LeafSum(tuple(own), value, rare_of(tree, rare) if len(rare) else none_rare(self.step))
+        value, underflow = run.over(tree.cut(leaf, pieces), _merged(whole, own), flushed=[g is None for g in whole])
+        return LeafSum(tuple(own), value, underflow_of(tree, underflow) if len(underflow) else no_underflow(self.step))
 
     def _part(self, tree: CSFTensor, leaf: Leaf, zeros: Zeros) -> LeafSum:
         """Sums of a part of one root row: gradients of operands with the root index have its rows only,
@@ -88,21 +90,23 @@ class Call:
         pieces = self._pieces(tree.length(leaf), [arrays[position].shape for position in self.step.wanted])
         own = [zeros(arrays[position].shape, self._numbers(pieces)) for position in self.step.wanted]
         parts = tree.cut(leaf, pieces)
-        value, found = np.zeros(2), [np.zeros(0, np.int64)]
+        value, underflows = np.zeros(2), [np.zeros(0, np.int64)]
         for part in parts:
             starts = (np.array(part.inside, tree.starts[0].dtype), *tree.starts[1:])
             run = _Run(self, tree, arrays, starts, rows)
-            more, rare = run.over([Leaf(0, 1)], own, flushed=[True] * len(own))
+            more, underflow = run.over([Leaf(0, 1)], own, flushed=[True] * len(own))
             value += more
-            found.append(rare)
+            underflows.append(underflow)
         aside = tuple(
             Aside(place, root * len(gradient) if apart else 0, gradient)
             for place, (gradient, mine) in enumerate(zip(own, self.rooted))
             if mine
         )
         shared = tuple(gradient for gradient, mine in zip(own, self.rooted) if not mine)
-        rare = np.concatenate(found)
-        return LeafSum(shared, value, rare_of(tree, rare) if len(rare) else none_rare(self.step), aside)
+        underflow = np.concatenate(underflows)
+        return LeafSum(
+            shared, value, underflow_of(tree, underflow) if len(underflow) else no_underflow(self.step), aside
+        )
 
     def _has_root(self) -> list[bool]:
         return [self.step.order[0] in operand.visible for operand in self.step.operands]
@@ -140,7 +144,7 @@ class _Run:
         self, pieces: Sequence[Leaf], gradients: Sequence[Array], flushed: Sequence[bool]
     ) -> tuple[Array, NDArray[np.int64]]:
         """Add pieces to the gradients; flushed ones are summed per piece in the kernel's own dtype."""
-        value, found = np.zeros(2), []
+        value, underflows = np.zeros(2), []
         for piece in pieces:
             own = [
                 np.zeros(gradient.shape, self.kernel.gradients)
@@ -148,28 +152,28 @@ class _Run:
                 else gradient
                 for gradient, again in zip(gradients, flushed)
             ]
-            more, rare = self._listed(piece, own)
+            more, underflow = self._listed(piece, own)
             value += more
-            found.append(rare)
+            underflows.append(underflow)
             for target, gradient in zip(gradients, own):
                 if gradient is not target:
                     target += gradient
-        return value, found[0] if len(found) == 1 else np.concatenate(found)
+        return value, underflows[0] if len(underflows) == 1 else np.concatenate(underflows)
 
     def _listed(self, piece: Leaf, gradients: Sequence[Array]) -> tuple[Array, NDArray[np.int64]]:
         """Add to the gradients; returns F and events, and the positions of underflowing entries."""
-        value, rare = self._run(piece, gradients, RARE_POSITIONS)
-        if rare[0] > RARE_POSITIONS:  # they did not fit: call again to list them
-            rare = self._run(piece, [np.zeros_like(g) for g in gradients], int(rare[0]))[1]
-        return value, rare[1 : rare[0] + 1]
+        value, underflow = self._run(piece, gradients, UNDERFLOW_POSITIONS)
+        if underflow[0] > UNDERFLOW_POSITIONS:  # they did not fit: call again to list them
+            underflow = self._run(piece, [np.zeros_like(g) for g in gradients], int(underflow[0]))[1]
+        return value, underflow[1 : underflow[0] + 1]
 
-    def _run(self, piece: Leaf, gradients: Sequence[Array], room: int) -> tuple[Array, NDArray[np.int64]]:
-        value, rare = np.zeros(2), np.zeros(room + 1, np.int64)
+    def _run(self, piece: Leaf, gradients: Sequence[Array], capacity: int) -> tuple[Array, NDArray[np.int64]]:
+        value, underflow = np.zeros(2), np.zeros(capacity + 1, np.int64)
         # Zeros, not empty: padding of a block is read, times 0, but not always written.
         outputs: list[Any] = [*gradients, np.zeros((1, self.kernel.scratch))]
-        outputs += [] if self.call.step.likelihood is None else [self.call.tiny, value, rare]
+        outputs += [] if self.call.step.likelihood is None else [self.call.tiny, value, underflow]
         self.kernel.run(piece.lo, piece.hi, *self.inputs, *outputs)
-        return value, rare
+        return value, underflow
 
 
 def as_stats(total: LeafSum, whole: Sequence[Array | None]) -> Stats:
@@ -179,10 +183,10 @@ def as_stats(total: LeafSum, whole: Sequence[Array | None]) -> Stats:
         assert target is not None
         target[row : row + len(gradient)] += gradient
     value, events = total.value.tolist()
-    return Stats(tuple(_merged(whole, total.gradients)), value, *total.rare, events)
+    return Stats(tuple(_merged(whole, total.gradients)), value, *total.underflow, events)
 
 
-def _both(some: Rare, more: Rare) -> Rare:
+def _both(some: Underflow, more: Underflow) -> Underflow:
     """Underflowing entries of two leaves."""
     if not len(more[0]):
         return some

@@ -15,7 +15,7 @@ from plait.codegen.step import Step
 from plait.data.sparse.csf import CSFChunk, SummedTable
 from plait.executors.executor import Stats
 from plait.executors.kernel_call import Call, LeafSum, as_stats
-from plait.executors.tree_reduce import Joined, Room
+from plait.executors.tree_reduce import BufferPool, Joined
 from plait.likelihood import Likelihood, State
 from plait.machine import processors
 from plait.tuning import TUNING
@@ -45,7 +45,7 @@ class Threads:
     def _begin(self) -> None:
         """Create threads and memory; those of a parent process are useless after a fork."""
         self._process = os.getpid()
-        self._room = Room()
+        self._buffers = BufferPool()
         self._pool = ThreadPoolExecutor(max(1, self.threads - 1), thread_name_prefix="plait")
 
     def _take(self, work: Callable[[Any], object], items: Iterator[Any], threads: int) -> None:
@@ -95,13 +95,13 @@ class Threads:
 
     def _cleared(self, shape: tuple[int, ...], numbers: DTypeLike) -> Array:
         """Zeros for this thread."""
-        array, ready = self._room.array(shape, numbers)
+        array, ready = self._buffers.array(shape, numbers)
         if not ready:
             array.fill(0.0)
         return array
 
     def _zeros(self, shape: tuple[int, ...], numbers: DTypeLike) -> Array:
-        array, ready = self._room.array(shape, numbers)
+        array, ready = self._buffers.array(shape, numbers)
 
         def work(lo: int, hi: int) -> float:
             array[lo:hi].fill(0.0)
@@ -116,13 +116,13 @@ class Threads:
         parts = 1 if count * columns < TUNING.min_parallel_entries else min(-(-count * columns // CHUNK_NUMBERS), count)
         if parts == 1:
             return work(0, count)
-        found = np.zeros(parts)
+        sums = np.zeros(parts)
 
         def run(part: int) -> None:
-            found[part] = work(count * part // parts, count * (part + 1) // parts)
+            sums[part] = work(count * part // parts, count * (part + 1) // parts)
 
         self._take(run, iter(range(parts)), min(self.threads, parts))
-        return float(found.sum())
+        return float(sums.sum())
 
 
 def make_call(step: Step, table: SummedTable, arrays: Sequence[Array], state: State | None) -> Call:

@@ -30,7 +30,7 @@ class _Block:
     holder: Callable[[], AnyArray | None]
 
 
-class Room:
+class BufferPool:
     """Buffer pool of one executor; thread-safe."""
 
     def __init__(self) -> None:

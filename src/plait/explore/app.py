@@ -57,9 +57,9 @@ class PageCache:
     async def get(self, key: str, make: Callable[[], Made], lane: str) -> Made:
         """The response to a request; `lane`: queue in which it waits."""
         while True:
-            if (found := self.made.get(key)) is not None:
+            if (page := self.made.get(key)) is not None:
                 self.made.move_to_end(key)
-                return found
+                return page
             if key not in self.making:
                 return await self._make(key, make, lane)
             await self.making[key].wait()
@@ -110,7 +110,7 @@ class Pages:
 
     def routes(self) -> list[Route]:
         """All routes; those of pages as HTML and as JSON."""
-        found = [
+        routes = [
             *self._both("/", overview_pages.home, "/index"),
             *self._both("/search", entity_pages.finding),
             *self._both("/components", overview_pages.components),
@@ -129,7 +129,7 @@ class Pages:
             *self._both("/whatif/{id}", cell_pages.trial),
             Route("/static/{file}", _static),
         ]
-        return found
+        return routes
 
     def _both(self, path: str, page: Page, twin: str = "", method: str = "GET") -> list[Route]:
         return [

@@ -28,7 +28,7 @@ from plait.rendering.document import (
 )
 from plait.rendering.formatting import percent
 
-REASONS = 10
+MAX_REASONS = 10
 MIN_DATA_SHARE = 0.5  # of a row; below, it comes mainly from the prior
 WORDS = {"mean": "expected value", "sd": "± sd", "probability": "probability of a link", "lower": "90 % lower",
          "upper": "90 % upper", "rate": "rate", "exposure": "exposure"}  # fmt: skip
@@ -38,7 +38,7 @@ def cell(site: Site, asked: PageRequest) -> PageView:
     """Explanation of a cell."""
     relation = site.names.relation(asked.path["relation"])
     at = site.names.cell(relation, asked.fields(site.names.keys(relation)))
-    e = site.fit.explain(relation, site.names.of_cell(relation, at), top=REASONS)
+    e = site.fit.explain(relation, site.names.of_cell(relation, at), top=MAX_REASONS)
     blocks: list[Block] = [
         Note(_sentence(site, relation, e), quiet=False),
         Cards([Section("The cell", [_entities(site, relation, at, e)]), Section("Predicted", [_prediction(e)])]),
@@ -57,7 +57,7 @@ def cell(site: Site, asked: PageRequest) -> PageView:
 
 def claimed(site: Site, relation: str, at: Rows, changing: str, link: Rows) -> float | None:
     """First-order effect of a known link on the page of a cell; None where the link is not shown."""
-    e = site.fit.explain(relation, site.names.of_cell(relation, at), top=REASONS)
+    e = site.fit.explain(relation, site.names.of_cell(relation, at), top=MAX_REASONS)
     named = site.names.of_cell(changing, link)
     own = [reason for reason in e.reasons if reason.relation == changing and dict(reason.cell) == named]
     return own[0].responsibility if own else None
@@ -315,13 +315,13 @@ def _progress(site: Site, job: TrialJob) -> str:
 
 def _plain(site: Site, job: TrialJob) -> dict[str, Any]:
     q, names = job.question, site.names
-    found = {
+    state = {
         "id": job.id, "state": job.state, "phase": job.phase, "sweep": job.sweep, "saved": False,
         "relation": q.relation, "cell": names.of_cell(q.relation, q.cell), "changing": q.changing,
         "link": names.of_cell(q.changing, q.link), "value": q.value, "claim": q.claim,
     }  # fmt: skip
     if job.state == "done":
-        found |= {name: job.answer[name] for name in ("before", "after", "loss")} | {"seconds": job.seconds}
+        state |= {name: job.answer[name] for name in ("before", "after", "loss")} | {"seconds": job.seconds}
     if job.state == "failed":
-        found |= {"what": job.answer["what"]}
-    return found
+        state |= {"what": job.answer["what"]}
+    return state

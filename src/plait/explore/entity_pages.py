@@ -22,9 +22,9 @@ from plait.rendering.document import Block, Cards, Document, Facts, Faint, Inter
 from plait.report.sections import chance
 
 MAX_LINKS = 20  # known links of a relation
-PREDICTED = 10
-SIMILAR = 10
-COMPONENTS = 12
+PREDICTED_LINKS = 10
+SIMILAR_ENTITIES = 10
+SHOWN_COMPONENTS = 12
 MIN_SHARE = 0.005  # of a listed component
 MIN_DATA_SHARE = 0.5  # below, a value comes mainly from the prior
 
@@ -97,7 +97,7 @@ def _components(site: Site, held: pl.DataFrame) -> list[Section]:
     """Profile of the entity in every factor."""
     tables: list[Block] = []
     for (factor, index), own in held.group_by(["factor", "index"], maintain_order=True):
-        largest = own.sort("share", descending=True, maintain_order=True).head(COMPONENTS)
+        largest = own.sort("share", descending=True, maintain_order=True).head(SHOWN_COMPONENTS)
         rows = [_component(site, str(index), row) for row in largest.to_dicts()]
         rows = [line for line, row in zip(rows, largest["share"]) if row >= MIN_SHARE] or rows[:1]
         note = "share: part of the expected counts of this entity, ± sd; faint: more from the prior than from data"
@@ -138,12 +138,12 @@ def _others(indices: tuple[str, ...], index: str) -> list[int]:
 
 def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[list[Block], list[dict[str, Any]]]:
     indices = site.fit.model.equation(relation).indices
-    found, closed = propose(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
-    if closed is not None and found.is_empty():
-        return [Note(f"{relation}: {closed.message}")], []
+    links, warning = propose(site.fit, relation, PREDICTED_LINKS, given={index: site.names.label(index, row)})
+    if warning is not None and links.is_empty():
+        return [Note(f"{relation}: {warning.message}")], []
     others = _others(indices, index)
     lines, words = [], ""
-    for line, own in zip(predicted_rows(site, relation, found, []), found.to_dicts()):
+    for line, own in zip(predicted_rows(site, relation, links, []), links.to_dicts()):
         e = explain(site.fit, relation, {i: own[i] for i in indices}, top=1)
         words = words or (measure(e) if e.reasons else "")
         lines.append([*(line[place] for place in others), chance(site.fit, relation, own), _why(e, line[-1])])
@@ -151,7 +151,7 @@ def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[list[Bl
     note = (
         f"Because of: the link that supports it most, with the {words}." if words else "" if lines else "no new links"
     )
-    return [Table(columns, lines, _as(site, relation, index), note, len(others) + 2)], found.to_dicts()
+    return [Table(columns, lines, _as(site, relation, index), note, len(others) + 2)], links.to_dicts()
 
 
 def _why(e: Explanation, address: Ref) -> Ref:
@@ -170,11 +170,11 @@ def _as(site: Site, relation: str, index: str) -> str:
 
 def _similar(site: Site, axis: str, row: int) -> tuple[list[Section], list[dict[str, Any]]]:
     try:
-        found = similar(site.fit, axis, site.names.label(axis, row), SIMILAR)
+        similar_entities = similar(site.fit, axis, site.names.label(axis, row), SIMILAR_ENTITIES)
     except ParameterError:  # no factor of the axis has components
         return [], []
-    rows = site.fit.entities[axis].encode(found[axis])
-    values = found.select(axis, pl.nth(-2, -1)).rows()
+    rows = site.fit.entities[axis].encode(similar_entities[axis])
+    values = similar_entities.select(axis, pl.nth(-2, -1)).rows()
     low = max(0.0, 1.0 - 2.0 * (1.0 - min((value for _, value, _ in values), default=0.0)))  # differences are visible
     lines = [
         [site.names.ref(axis, int(n)), IntervalBar(value - low, full=1.0 - low or 1.0, text=f"{value:.3f} ± {sd:.3f}")]
@@ -182,7 +182,7 @@ def _similar(site: Site, axis: str, row: int) -> tuple[list[Section], list[dict[
     ]
     note = f"1: same components; 0: no component in common. The bars start at {low:.3g}."
     table = Table([axis, "similarity"], lines, note=note, left=2)
-    return [Section("Similar", [table], "similar")], found.to_dicts()
+    return [Section("Similar", [table], "similar")], similar_entities.to_dicts()
 
 
 PAGE_ROWS = 200  # of the list of an axis
@@ -236,20 +236,22 @@ def _row(site: Site, asked: PageRequest, axis: str) -> int | None:
 
 
 MAX_MATCHES = 12  # of an axis
-LONGEST = 200
+MAX_QUERY_CHARACTERS = 200
 
 
 def finding(site: Site, asked: PageRequest) -> PageView:
     """Search results by axis; for search-as-you-type only the list."""
     fields = asked.fields(("q",))
     query = fields.get("q", "").strip()
-    if len(query) > LONGEST:
-        raise Refused(400, f"a search can have at most {LONGEST} characters.", "Type the beginning of the name.")
-    found = {axis: index.find(query, MAX_MATCHES) for axis, index in site.indices.items()} if query else {}
-    tables: list[Block] = [_table(site, axis, rows, more) for axis, (rows, more) in found.items() if rows]
+    if len(query) > MAX_QUERY_CHARACTERS:
+        raise Refused(
+            400, f"a search can have at most {MAX_QUERY_CHARACTERS} characters.", "Type the beginning of the name."
+        )
+    matches = {axis: index.find(query, MAX_MATCHES) for axis, index in site.indices.items()} if query else {}
+    tables: list[Block] = [_table(site, axis, rows, more) for axis, (rows, more) in matches.items() if rows]
     said = "Type the beginning of a name." if not query else "No name matches."
     data = {"query": query, "found": {axis: [_plain(site, axis, row) for row in rows] for axis, (rows, _) in
-                                      found.items()}}  # fmt: skip
+                                      matches.items()}}  # fmt: skip
     document = Document(f"Search: {query}" if query else "Search", tables or [Note(said, quiet=False)], data)
     return PageView(document, "part.html" if asked.part else "page.html", {"query": query})
 

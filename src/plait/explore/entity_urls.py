@@ -58,21 +58,21 @@ class Index:
         else:  # names further down may begin with it
             first = [line for _, line in self._lines(LINE + wanted, 1, most + 1)[0]]
         rows = dict.fromkeys(line % self.size for line in (*first, *(line for _, line in places)))
-        found = list(rows)
-        return found[:most], len(found) > most
+        matches = list(rows)
+        return matches[:most], len(matches) > most
 
     def _lines(self, sought: bytes, ahead: int, most: int) -> tuple[list[tuple[int, int]], bool]:
         """Positions in the text and their lines, the first in each line, at most `most`; and whether these are all.
 
         `ahead`: number of letters of `sought` before the line.
         """
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         place = self.text.find(sought)
-        while place >= 0 and len(found) < most:
+        while place >= 0 and len(spans) < most:
             line = int(np.searchsorted(self.begins, place + ahead, "right")) - 1
-            found.append((place, line))
+            spans.append((place, line))
             place = self.text.find(sought, int(self.begins[line + 1]) + 1 - ahead)
-        return found, place < 0
+        return spans, place < 0
 
 
 def fold(text: str) -> str:

@@ -38,25 +38,25 @@ def matching(known: Known, wanted: Filter) -> tuple[AnyArray, Array, Rows | None
     ways = list(orders(known.groups, len(known.shape)))
     near = known.among(partial(_has, wanted.rows, ways)) if wanted.rows else known
     cells, values = near.cells, near.values
-    found = _has(wanted.rows, ways, cells)
+    is_match = _has(wanted.rows, ways, cells)
     if wanted.least is not None:
-        found &= values >= wanted.least
+        is_match &= values >= wanted.least
     if wanted.most is not None:
-        found &= values <= wanted.most
+        is_match &= values <= wanted.most
     if len(ways) > 1 and wanted.rows:
-        return _turned(wanted.rows, ways, cells[found]), values[found], None
-    return cells, values, np.flatnonzero(found)
+        return _turned(wanted.rows, ways, cells[is_match]), values[is_match], None
+    return cells, values, np.flatnonzero(is_match)
 
 
 def _has(rows: Mapping[int, int], ways: Sequence[Sequence[int]], cells: AnyArray) -> Flags:
     """Which cells have these rows, by place, in one of the ways of writing a cell."""
-    found = np.zeros(len(cells), bool)
+    inside = np.zeros(len(cells), bool)
     for way in ways:
         here = np.ones(len(cells), bool)
         for place, row in rows.items():
             here &= cells[:, way[place]] == row
-        found |= here
-    return found
+        inside |= here
+    return inside
 
 
 def _turned(rows: Mapping[int, int], ways: Sequence[Sequence[int]], cells: AnyArray) -> AnyArray:
@@ -102,24 +102,24 @@ def predicted_rows(site: Site, relation: str, table: pl.DataFrame, columns: Sequ
     ]  # fmt: skip
 
 
-MOST = 20
+MAX_SURPRISING_LINKS = 20  # of each kind and relation: a page of them
 
 
 def surprises(site: Site, asked: PageRequest) -> PageView:
     """Surprising cells of every relation, or of one."""
     fields = asked.fields(("relation",))
     names = [site.names.relation(fields["relation"])] if "relation" in fields else list(site.fit.model.relations)
-    found = {name: surprising(site.fit, name, MOST) for name in names}
+    tables = {name: surprising(site.fit, name, MAX_SURPRISING_LINKS) for name in names}
     blocks: list[Block] = [Note("Links with a low predicted probability, and zeros with a high one.", quiet=False)]
-    blocks += [Section(name, _tables(site, name, table), f"relation-{quote(name)}") for name, table in found.items()]
-    return PageView(Document("Surprises", blocks, {name: table.to_dicts() for name, table in found.items()}))
+    blocks += [Section(name, _tables(site, name, table), f"relation-{quote(name)}") for name, table in tables.items()]
+    return PageView(Document("Surprises", blocks, {name: table.to_dicts() for name, table in tables.items()}))
 
 
 def _tables(site: Site, relation: str, table: pl.DataFrame) -> list[Block]:
     indices = site.fit.model.equation(relation).indices
     kind, surprise = (f"{word}_" if word in indices else word for word in ("kind", "surprise"))
     titles = {"link": "Least probable links", "zero": "Zeros with the largest predicted probability"}
-    found: list[Block] = []
+    blocks: list[Block] = []
     for word, title in titles.items():
         own = table.filter(pl.col(kind) == word)
         counted = ["mean", "value"] if not site.fit.likelihood[relation].binary else []  # else they say nothing
@@ -128,5 +128,5 @@ def _tables(site: Site, relation: str, table: pl.DataFrame) -> list[Block]:
         columns = [*indices, "reasons", "probability", *(["expected", "value"] if counted else []), "surprise (nats)"]
         place = len(indices) + 1
         lines = [[*row[:place], IntervalBar(row[place]), *row[place + 1 :]] for row in rows]
-        found.append(Table(columns, lines, title, note, len(indices) + 2))
-    return found
+        blocks.append(Table(columns, lines, title, note, len(indices) + 2))
+    return blocks

@@ -49,21 +49,21 @@ HOME_ENTITIES = 8  # of an axis
 def home(site: Site, asked: PageRequest) -> PageView:
     """What the run says: how good it is, the best predictions and surprises, components, entities."""
     asked.fields(())
-    subject = site.subject
-    settings = [block for block in summary(subject) if isinstance(block, Details)]
+    report_data = site.report_data
+    settings = [block for block in summary(report_data) if isinstance(block, Details)]
     order = _by_share(site)
     table = members_of(site.fit, top=3, by="relevance") if site.component_indices else None
     named = [] if table is None else [_component_card(site, table, *one) for one in order[:HOME_COMPONENTS]]
     all_components = Facts([("more", Ref(f"all {len(order):,} components", "/components"))])
     blocks: list[Block] = [
-        Note(lead(subject), quiet=False),
-        Tiles(tiles(subject)),
-        *run_warnings(subject),
+        Note(lead(report_data), quiet=False),
+        Tiles(tiles(report_data)),
+        *run_warnings(report_data),
         Section("Ask", [Facts(_questions(site, order))]),
         Section("Relations", [Cards([_relation_card(site, name) for name in site.fit.model.relations])]),
         *([Section("Components", [Cards(named), all_components])] if named else []),
         Section("Entities", [Cards([_axis_card(site, axis) for axis in site.fit.model.axes])]),
-        Section("Is it any good?", quality(subject), "quality"),
+        Section("Is it any good?", quality(report_data), "quality"),
         Section("The run", [relations(site), axes(site), *settings, pictures.objective(site.fit)]),
     ]
     title = f"{', '.join(site.fit.model.relations)}"
@@ -73,29 +73,29 @@ def home(site: Site, asked: PageRequest) -> PageView:
 def _questions(site: Site, order: Sequence[tuple[str, int]]) -> list[tuple[str, Any]]:
     """Questions that the pages answer, each with the page that answers one of its kind."""
     names, model = site.names, site.fit.model
-    found: list[tuple[str, Any]] = []
+    questions: list[tuple[str, Any]] = []
     axes = [axis for axis in model.axes if _links_of(site, axis).any()][-2:]
     ends = [names.ref(axis, int(largest(_links_of(site, axis), 1)[0])) for axis in axes]
     if ends:
-        found.append(("What goes with an entity, and why?", Several(ends)))
+        questions.append(("What goes with an entity, and why?", Several(ends)))
     relation = model.relations[0]
     best, _ = propose(site.fit, relation, 1)
     if len(best):
         row = best.row(0, named=True)
         cell = [site.fit.entities[index].row(row[index]) for index in model.equation(relation).indices]
-        found.append(
+        questions.append(
             ("How sure is a prediction?", Ref(names.cell_text(relation, cell), names.cell_address(relation, cell)))
         )
     if order:
-        found.append(("What is a component?", Ref(_title(site, *order[0]), site.component_address(*order[0]))))
+        questions.append(("What is a component?", Ref(_title(site, *order[0]), site.component_address(*order[0]))))
         compared = [axis for axis in model.axes if len(site.fit.entities[axis]) > 2 and _has_components(site, axis)]
         maps = [Ref(f"map of {axis}", f"/map/{quote(axis, safe='')}") for axis in compared]
         if maps:
-            found.append(("Who is like whom?", Several(maps)))
-    found.append(("Which links look wrong?", Ref("surprises", "/surprises")))
-    tested = site.subject.metrics is not None
-    found.append(("Is the model any good?", Ref("test" if tested else "how to measure it", "#quality")))
-    return found
+            questions.append(("Who is like whom?", Several(maps)))
+    questions.append(("Which links look wrong?", Ref("surprises", "/surprises")))
+    tested = site.report_data.metrics is not None
+    questions.append(("Is the model any good?", Ref("test" if tested else "how to measure it", "#quality")))
+    return questions
 
 
 def _has_components(site: Site, axis: str) -> bool:
@@ -115,16 +115,18 @@ def _links_of(site: Site, axis: str) -> Array:
 def _relation_card(site: Site, name: str) -> Section:
     """The best predictions, and the known links that the model finds least probable."""
     indices = site.fit.model.equation(name).indices
-    found, closed = propose(site.fit, name, BEST)
-    rows = predicted_rows(site, name, found, ["probability"]) if len(found) else []
-    lines = [[*row[:-1], chance(site.fit, name, own)] for row, own in zip(rows, found.to_dicts())]
+    links, warning = propose(site.fit, name, BEST)
+    rows = predicted_rows(site, name, links, ["probability"]) if len(links) else []
+    lines = [[*row[:-1], chance(site.fit, name, own)] for row, own in zip(rows, links.to_dicts())]
     columns = [*indices, "reasons", "probability"]
     best = Table(columns, lines, "Best predictions", left=len(columns))
     strange = surprising(site.fit, name, STRANGE)
     word = "kind_" if "kind" in indices else "kind"
     strange = strange.filter(pl.col(word) == "link")
     odd = predicted_rows(site, name, strange, ["probability"]) if len(strange) else []
-    blocks: list[Block] = [best if rows else Note(closed.message if closed is not None else "There are no new links.")]
+    blocks: list[Block] = [
+        best if rows else Note(warning.message if warning is not None else "There are no new links.")
+    ]
     if odd:
         odd = [[*row[:-1], IntervalBar(row[-1])] for row in odd]
         blocks.append(Table(columns, odd, "Known links that look wrong", left=len(columns)))
@@ -239,8 +241,8 @@ def _by_share(site: Site) -> list[tuple[str, int]]:
         pl.col("component").is_not_null() & pl.col("index").is_in(site.component_indices)
     )
     best = table.group_by("index", "component").agg(pl.col("share").max())
-    found = best.sort(["share", "index", "component"], descending=[True, False, False])
-    return [(str(index), int(number)) for index, number in found.select("index", "component").rows()]
+    components = best.sort(["share", "index", "component"], descending=[True, False, False])
+    return [(str(index), int(number)) for index, number in components.select("index", "component").rows()]
 
 
 def _relations(site: Site, index: str, number: int) -> list[Block]:
@@ -266,16 +268,16 @@ def _relations(site: Site, index: str, number: int) -> list[Block]:
 def _leading(site: Site, table: pl.DataFrame, index: str, number: int, brief: bool = False) -> list[Block]:
     """Most typical entities of a component, by factor and axis."""
     own = table.filter((pl.col("index") == index) & (pl.col("component") == number))
-    found: list[Section] = []
+    sections: list[Section] = []
     for (factor, axis), rows in own.group_by(["factor", "axis"], maintain_order=True):
         places = site.names.rows_of_text(str(axis), rows["entity"])
         full = float((rows["weight"] + rows["sd"]).max())  # type: ignore[arg-type]
         lines = [_entity(site, str(axis), int(n), row, full, brief) for n, row in zip(places, rows.to_dicts())]
         columns = [axis, "weight", "lift", *([] if brief else ["from data"])]
-        found.append(Section(f"{axis}, in {factor}", [Table(columns, lines, left=2)]))
+        sections.append(Section(f"{axis}, in {factor}", [Table(columns, lines, left=2)]))
     if brief:
-        return [block for section in found for block in section.blocks]
-    return [Section("Typical entities", [Cards(found)])]
+        return [block for section in sections for block in section.blocks]
+    return [Section("Typical entities", [Cards(sections)])]
 
 
 def _entity(site: Site, axis: str, place: int, row: dict[str, Any], full: float, brief: bool) -> list[Any]:

@@ -19,11 +19,11 @@ from plait.files.csv_dialect import escape_table
 from plait.rendering.document import Document, Facts, IntervalBar, Ref, Sort, Table
 from plait.rendering.formatting import write_shape
 
-PREDICTED = 50  # links of a table
+PREDICTED_LINKS = 50  # links of a table
 PAGE_ROWS = 100  # of links
 MAX_FACETS = 30  # entities of an axis that the form lists
 MAX_SCORED = 300_000  # known links that are sorted or filtered by what the model predicts
-MOST_IN_FILE = 1_000_000
+MAX_FILE_LINKS = 1_000_000  # about the rows that a spreadsheet opens
 CHUNK_ROWS = 20_000  # of a csv file
 KNOWN, NEW = "known", "predicted"
 ENDS = ("least", "most")
@@ -59,8 +59,8 @@ class LinkTable:
         """With these columns of `predict`."""
         if not set(names) - set(self.scores):
             return self
-        found = predicted_columns(site.fit, relation, np.asarray(self.cells, np.int64), list(names))
-        return replace(self, scores={**self.scores, **found})
+        predicted = predicted_columns(site.fit, relation, np.asarray(self.cells, np.int64), list(names))
+        return replace(self, scores={**self.scores, **predicted})
 
 
 def relation(site: Site, asked: PageRequest) -> PageView:
@@ -76,7 +76,7 @@ def relation(site: Site, asked: PageRequest) -> PageView:
     indices = site.fit.model.equation(name).indices
     columns = [*indices, "status", "value", "probability", *(["expected"] if counted else []), ""]
     table = Table(
-        columns, _rows(site, name, here, counted), _title(start, len(here), count), COLUMN_HELP.format(PREDICTED),
+        columns, _rows(site, name, here, counted), _title(start, len(here), count), COLUMN_HELP.format(PREDICTED_LINKS),
         len(indices) + 3, sorts=[_sort(name, wanted, column) for column in columns],
     )  # fmt: skip
     data = {"relation": name, "indices": indices, **_facts(site, name), "matching": count, "from": start,
@@ -90,7 +90,7 @@ def relation_csv(site: Site, asked: PageRequest) -> tuple[str, Iterator[bytes]]:
     """The links of the page as a file: its name and chunks."""
     name = site.names.relation(asked.path["relation"])
     wanted = _asked(site, name, asked.fields([*site.names.keys(name), *_special(site, name)]))
-    return f"{name}.csv", _csv(site, name, _links(site, name, wanted).take(slice(0, MOST_IN_FILE)))
+    return f"{name}.csv", _csv(site, name, _links(site, name, wanted).take(slice(0, MAX_FILE_LINKS)))
 
 
 def _csv(site: Site, relation: str, links: LinkTable) -> Iterator[bytes]:
@@ -149,11 +149,11 @@ def _order(site: Site, name: str, text: str | None) -> tuple[str, bool] | None:
 def _links(site: Site, name: str, wanted: TableQuery) -> LinkTable:
     """Predicted links, then known ones, that match; sorted if wanted."""
     order, values = len(site.fit.known[name].shape), wanted.ranges.get("value", (None, None))
-    found = [_new(site, name, wanted)] if wanted.kind != KNOWN and "value" not in wanted.ranges else []
+    tables = [_new(site, name, wanted)] if wanted.kind != KNOWN and "value" not in wanted.ranges else []
     if wanted.kind != NEW:
         cells, own, numbers = matching(site.fit.known[name], Filter(wanted.rows, *values))
-        found.append(LinkTable(cells, own) if numbers is None else LinkTable(cells[numbers], own[numbers]))
-    links = found[0] if len(found) == 1 else _joined(found, order)
+        tables.append(LinkTable(cells, own) if numbers is None else LinkTable(cells[numbers], own[numbers]))
+    links = tables[0] if len(tables) == 1 else _joined(tables, order)
     scored = {"probability", "expected"} & {*wanted.ranges, *([wanted.order[0]] if wanted.order else [])}
     if scored:
         if len(links) > MAX_SCORED:
@@ -166,9 +166,9 @@ def _links(site: Site, name: str, wanted: TableQuery) -> LinkTable:
     return links.take(_sorted(site, name, links, *wanted.order))
 
 
-def _joined(found: list[LinkTable], order: int) -> LinkTable:
-    cells = [one.cells for one in found] or [np.zeros((0, order), np.int64)]
-    return LinkTable(np.concatenate(cells), np.concatenate([np.zeros(0), *(one.values for one in found)]))
+def _joined(tables: list[LinkTable], order: int) -> LinkTable:
+    cells = [one.cells for one in tables] or [np.zeros((0, order), np.int64)]
+    return LinkTable(np.concatenate(cells), np.concatenate([np.zeros(0), *(one.values for one in tables)]))
 
 
 def _new(site: Site, name: str, wanted: TableQuery) -> LinkTable:
@@ -176,7 +176,7 @@ def _new(site: Site, name: str, wanted: TableQuery) -> LinkTable:
     indices = site.fit.model.equation(name).indices
     given = {indices[place]: site.names.label(indices[place], row) for place, row in wanted.rows.items()}
     try:
-        table, _ = propose(site.fit, name, PREDICTED, given=given)
+        table, _ = propose(site.fit, name, PREDICTED_LINKS, given=given)
     except PlaitError:  # a self-link
         table = pl.DataFrame({index: [] for index in indices})
     rows = [site.fit.entities[i].encode(table[i]) for i in indices] if len(table) else []
@@ -189,11 +189,11 @@ def _column(links: LinkTable, column: str) -> Array:
 
 
 def _inside(links: LinkTable, wanted: TableQuery) -> Flags:
-    found = np.ones(len(links), bool)
+    inside = np.ones(len(links), bool)
     for column, (least, most) in wanted.ranges.items():
         own = _column(links, column)
-        found &= (own >= (-np.inf if least is None else least)) & (own <= (np.inf if most is None else most))
-    return found
+        inside &= (own >= (-np.inf if least is None else least)) & (own <= (np.inf if most is None else most))
+    return inside
 
 
 def _sorted(site: Site, name: str, links: LinkTable, column: str, descends: bool) -> Rows:
@@ -295,7 +295,7 @@ def _around(site: Site, name: str, wanted: TableQuery, start: int, count: int) -
         "before": at(max(0, start - PAGE_ROWS)) if start else "",
         "after": at(start + PAGE_ROWS) if start + PAGE_ROWS < count else "",
         "file": f"{page}.csv" + (f"?{query}" if query else ""),
-        "file_words": "download as csv" if count <= MOST_IN_FILE else f"download the first {MOST_IN_FILE:,} as csv",
+        "file_words": "download as csv" if count <= MAX_FILE_LINKS else f"download the first {MAX_FILE_LINKS:,} as csv",
     }  # fmt: skip
 
 

@@ -46,16 +46,16 @@ class PageRequest:
 
     def fields(self, known: Collection[str]) -> dict[str, str]:
         """Query as a dictionary; unknown and repeated names are refused."""
-        found: dict[str, str] = {}
+        fields: dict[str, str] = {}
         for name, value in self.query:
             if name not in known:
                 words = ", ".join(known) or "nothing"
                 hint = f"{suggestion(shorten(name), known)}The parameters are {words}."
                 raise Refused(400, f"this page has no parameter {shorten(name)!r}.", hint)
-            if name in found:
+            if name in fields:
                 raise Refused(400, f"{name!r} is given twice.", "Give it only once.")
-            found[name] = value
-        return found
+            fields[name] = value
+        return fields
 
 
 def whole(text: str | None, what: str, least: int, most: int, usual: int = 0) -> int:

@@ -29,9 +29,9 @@ def open_site(
     test.
     """
     header, fit = manifest(run), load(run)
-    subject = ReportData(fit, str(run), header, **({} if measure is None else measure(fit)))
+    report_data = ReportData(fit, str(run), header, **({} if measure is None else measure(fit)))
     trials = Trials(str(run), None if folder is None else str(folder), limit, seal(header))
-    return Site(subject, run, token, trials, folder)
+    return Site(report_data, run, token, trials, folder)
 
 
 MISSING = "Install them: pip install 'tensorplait[explore]'."
@@ -69,17 +69,17 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket at an address; a used one is an error with a hint."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
+        listener = socket.socket(family, kind, protocol)
     except (socket.gaierror, UnicodeError):
         raise ParameterError(f"this machine does not have the address {host!r}.", hint="Remove --host.") from None
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen(128)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
     except OSError as error:
-        found.close()
+        listener.close()
         raise _unbound(error, host, port) from None
-    return found
+    return listener
 
 
 def _unbound(error: OSError, host: str, port: int) -> ParameterError:

@@ -22,7 +22,7 @@ from plait.result import Fit
 class Site:
     """A run being explored, with a test if any. `token`: of every form; `folder`: of the data."""
 
-    subject: ReportData
+    report_data: ReportData
     run: Path
     token: str
     trials: Trials
@@ -30,12 +30,12 @@ class Site:
 
     @property
     def fit(self) -> Fit:
-        return self.subject.fit
+        return self.report_data.fit
 
     @property
     def header(self) -> Mapping[str, Any]:
         """The manifest."""
-        return self.subject.header
+        return self.report_data.header
 
     @cached_property
     def names(self) -> EntityUrls:

@@ -42,13 +42,13 @@ class Drawing:
 
     def __init__(self) -> None:
         self.drawer: subprocess.Popen[str] | None = None
-        self.closed, self.lock = False, threading.Lock()
+        self.is_closed, self.lock = False, threading.Lock()
 
     def draw(self, picture: Picture) -> str | None:
         """The picture as an SVG element; None if the packages are not installed."""
         line = json.dumps({"chart": picture.chart(), "alt": picture.alt})
         with self.lock:
-            response = "" if self.closed else self._ask(line)
+            response = "" if self.is_closed else self._ask(line)
         if not response:
             raise RuntimeError("the process that draws has ended")
         svg: str | None = json.loads(response)
@@ -67,7 +67,7 @@ class Drawing:
 
     def close(self) -> None:
         """End the process, also while it draws."""
-        self.closed, drawer = True, self.drawer
+        self.is_closed, drawer = True, self.drawer
         if drawer is not None:
             drawer.kill()  # its reader sees the end and releases the lock
         with self.lock:

@@ -20,7 +20,7 @@ from plait.explore import subprocesses
 from plait.explore.request import Refused
 from plait.tuning import TUNING
 
-MAX_WAITING = 8
+MAX_WAITING_JOBS = 8
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Trials:
         self.limit, self.jobs = limit, OrderedDict[str, TrialJob]()
         self.command = [sys.executable, "-m", "plait.explore.worker", run, seal,
                         *([] if folder is None else [folder])]  # fmt: skip
-        self.waiting: queue.Queue[TrialJob | None] = queue.Queue(MAX_WAITING)
+        self.waiting: queue.Queue[TrialJob | None] = queue.Queue(MAX_WAITING_JOBS)
         self.worker: subprocess.Popen[str] | None = None
-        self.closed, self.lock = False, threading.Lock()
+        self.is_closed, self.lock = False, threading.Lock()
         self.thread = threading.Thread(target=self._work, name="what-if", daemon=True)
         self.thread.start()
 
@@ -76,7 +76,7 @@ class Trials:
         try:
             self.waiting.put_nowait(job)
         except queue.Full:
-            what = f"{MAX_WAITING} what-ifs are already waiting."
+            what = f"{MAX_WAITING_JOBS} what-ifs are already waiting."
             raise Refused(503, what, "Wait until one ends, or cancel one.") from None
         with self.lock:
             self.jobs[job.id] = job
@@ -86,11 +86,11 @@ class Trials:
 
     def job(self, id: str) -> TrialJob:
         with self.lock:
-            found = self.jobs.get(id)
-        if found is None:
+            job = self.jobs.get(id)
+        if job is None:
             what = "this what-if does not exist, or its result is no longer stored."
             raise Refused(404, what, "Start it again from the page of the link.")
-        return found
+        return job
 
     def ahead(self, job: TrialJob) -> int:
         """Number of questions before this one."""
@@ -110,7 +110,7 @@ class Trials:
 
     def close(self) -> None:
         """End the process and the thread."""
-        self.closed = True
+        self.is_closed = True
         worker = self.worker
         if worker is not None:
             worker.kill()  # the thread that reads from it sees the end
@@ -122,7 +122,7 @@ class Trials:
     # --- the thread
 
     def _work(self) -> None:
-        while (job := self.waiting.get()) is not None and not self.closed:
+        while (job := self.waiting.get()) is not None and not self.is_closed:
             if not job.ended:
                 self._answer(job)
 

@@ -83,8 +83,8 @@ class TextLayout:
 
         Fields that mean no value are empty, and skipped rows are blank.
         """
-        found = records(self.path, self.delimiter, self.quoted, passed)
-        kept: Iterator[TextRow] = (record for record in found if record.line > self.skip)
+        records_read = records(self.path, self.delimiter, self.quoted, passed)
+        kept: Iterator[TextRow] = (record for record in records_read if record.line > self.skip)
         if self.strip:
             kept = map(_stripped, kept)
         if self.nulls:
@@ -208,13 +208,13 @@ def _check_settings(columns: Sequence[str] | None, delimiter: str | None, text: 
 
 def _sampled(path: str, sample: str, delimiter: str, quoted: bool, whole: bool) -> list[TextRow]:
     """Records of the sample; a fault at its cut end is ignored."""
-    found: list[TextRow] = []
+    rows: list[TextRow] = []
     try:
-        found.extend(split_records(path, iter(split_lines(sample)), delimiter, quoted))
+        rows.extend(split_records(path, iter(split_lines(sample)), delimiter, quoted))
     except DataError:
-        if whole or not any(row.fields for row in found):
+        if whole or not any(row.fields for row in rows):
             raise
-    return found
+    return rows
 
 
 def _delimiter(tail: str, sample: str, quoted: bool) -> str:

@@ -19,10 +19,10 @@ def record_at(layout: TextLayout, row: int) -> TextRow:
     def passed(chunk: bytes, before: int) -> bool:
         return _plain(layout, chunk) and before + _lines(chunk) <= layout.skip + row
 
-    found = next((record for k, record in _numbered(layout, passed) if k == row), None)
-    if found is None or len(found.fields) < len(layout.columns):
+    record = next((record for k, record in _numbered(layout, passed) if k == row), None)
+    if record is None or len(record.fields) < len(layout.columns):
         raise unread(layout, f"row {row + 1} is not at its expected position")
-    return found
+    return record
 
 
 def line_of_row(layout: TextLayout, row: int) -> int | None:
@@ -106,9 +106,9 @@ def _fault(layout: TextLayout, record: TextRow) -> DataError | None:
 
 def unread(layout: TextLayout, error: object) -> DataError:
     """Error for a file that polars refuses."""
-    found = ragged(layout) or (stray_quote(layout.path) if layout.quoted else None)
+    fault = ragged(layout) or (stray_quote(layout.path) if layout.quoted else None)
     reason = str(error).strip().partition("\n")[0].rstrip(".")
-    return found or DataError(
+    return fault or DataError(
         f"the file cannot be read: {reason}.",
         location=FileLocation(layout.path),
         hint="Check its quotation marks.",
@@ -131,9 +131,9 @@ def not_a_number(layout: TextLayout, column: int, record: TextRow) -> DataError:
 
 def _numbered(layout: TextLayout, passed: Passed) -> Iterator[tuple[int, TextRow]]:
     """Records with their row numbers; each skipped line was a row."""
-    found = layout.records(passed)
-    first = next(found, None)
-    return iter(()) if first is None else enumerate(chain([first], found), first.line - 1 - layout.skip)
+    records = layout.records(passed)
+    first = next(records, None)
+    return iter(()) if first is None else enumerate(chain([first], records), first.line - 1 - layout.skip)
 
 
 def _plain(layout: TextLayout, chunk: bytes) -> bool:

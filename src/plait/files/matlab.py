@@ -17,8 +17,8 @@ from plait.files.tensors import as_coordinates
 COMPRESSED, MATRIX = 15, 14
 NUMERIC_TYPES = {1, 2, 3, 4, 5, 6, 7, 9, 12, 13}  # the types of numbers in an element
 SPARSE, NUMERIC = 5, range(6, 16)  # the classes of a variable that SciPy reads as arrays of numbers
-COMPLEX = 0x800
-CHUNK = 1 << 16
+COMPLEX_BIT = 0x800
+CHUNK_BYTES = 1 << 16  # read at a time
 
 
 def check_elements(path: str) -> None:
@@ -50,7 +50,7 @@ def _unknown(file: BinaryIO, order: str, inside: bool) -> int | None:
     flags = struct.unpack(f"{order}4I", head)[2]
     if (flags & 0xFF) not in (SPARSE, *NUMERIC):
         return None
-    parts = 1 + 2 * ((flags & 0xFF) == SPARSE) + bool(flags & COMPLEX)
+    parts = 1 + 2 * ((flags & 0xFF) == SPARSE) + bool(flags & COMPLEX_BIT)
     for part in range(2 + parts):  # dimensions and name first
         tag = file.read(8)
         if len(tag) < 8:
@@ -67,8 +67,8 @@ def _skip(file: BinaryIO, size: int) -> None:
     if file.seekable():
         file.seek(size, io.SEEK_CUR)
         return
-    while size > 0 and (found := file.read(min(size, CHUNK))):
-        size -= len(found)
+    while size > 0 and (chunk := file.read(min(size, CHUNK_BYTES))):
+        size -= len(chunk)
 
 
 class _Inflated(io.RawIOBase):
@@ -82,16 +82,16 @@ class _Inflated(io.RawIOBase):
 
     def readinto(self, room: memoryview) -> int:  # type: ignore[override]
         while not self._zlib.eof:
-            packed = self._zlib.unconsumed_tail or self._file.read(CHUNK)
-            found = self._zlib.decompress(packed, len(room))
-            if found or not packed:
-                room[: len(found)] = found
-                return len(found)
+            packed = self._zlib.unconsumed_tail or self._file.read(CHUNK_BYTES)
+            data = self._zlib.decompress(packed, len(room))
+            if data or not packed:
+                room[: len(data)] = data
+                return len(data)
         return 0
 
 
 def _inflated(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, io.BufferedReader(_Inflated(file), CHUNK))
+    return cast(BinaryIO, io.BufferedReader(_Inflated(file), CHUNK_BYTES))
 
 
 NUMBERS = ("double", "single", "logical", "sparse", "int8", "int16", "int32", "int64")

@@ -48,11 +48,11 @@ def write_npz(file: Any, data: Any, fill: float = 0.0) -> None:
     if isinstance(data, np.ndarray):
         np.savez_compressed(file, array=data)
         return
-    found = data.asformat("coo")
-    coords = np.stack(found.coords if hasattr(found, "coords") else (found.row, found.col)).astype(np.int64)
+    matrix = data.asformat("coo")
+    coords = np.stack(matrix.coords if hasattr(matrix, "coords") else (matrix.row, matrix.col)).astype(np.int64)
     # "format" is for SciPy and for newer versions of sparse.
     np.savez_compressed(
-        file, format=np.array("coo"), shape=np.array(data.shape), data=found.data, coords=coords, fill_value=fill
+        file, format=np.array("coo"), shape=np.array(data.shape), data=matrix.data, coords=coords, fill_value=fill
     )
 
 

@@ -125,16 +125,20 @@ def read(
     }
     options: dict[str, Any] = {option: setting for option, setting in given.items() if setting is not None}
     check_options(source, options)
-    found = format_of(source, kind)
-    if found not in (MATLAB, NPZ, NPY):
+    file_format = format_of(source, kind)
+    if file_format not in (MATLAB, NPZ, NPY):
         refuse_in_fork("plait.read")
-    if found is TEXT:
+    if file_format is TEXT:
         from plait.files.tabular import read_text
 
         return read_text(existing_file(source), **options)
     options.pop("kind", None)
     blanks = not options.pop("strip", False)
-    content = _read_sql(source, options) if found is SQL else _read_file(existing_file(source), found.name, options)
+    content = (
+        _read_sql(source, options)
+        if file_format is SQL
+        else _read_file(existing_file(source), file_format.name, options)
+    )
     return content if blanks else _stripped(content, source)
 
 

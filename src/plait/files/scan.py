@@ -108,15 +108,15 @@ def scan(
     if connection is not None or (isinstance(source, str) and "://" in source):
         return _of_query(source, connection, options)
     paths = _paths(source)
-    found = format_of(paths[0], kind)
+    file_format = format_of(paths[0], kind)
     for path in paths:
         check_options(path, options | ({} if kind is None else {"kind": kind}))
-    if found is TEXT:
+    if file_format is TEXT:
         return TextScan(paths, options | ({} if kind is None else {"kind": kind}))
-    if found in (PARQUET, ARROW):
-        return ColumnScan(paths, options, found.name)
+    if file_format in (PARQUET, ARROW):
+        return ColumnScan(paths, options, file_format.name)
     raise DataError(
-        f"{found.title} cannot be scanned.",
+        f"{file_format.title} cannot be scanned.",
         location=FileLocation(paths[0]),
         hint="Read it with plait.read, or convert it to Parquet.",
     )
@@ -137,7 +137,7 @@ def _of_query(source: Any, connection: Any, options: dict[str, Any]) -> "Scan":
 def _paths(source: Any) -> tuple[str, ...]:
     """All files, in the order of their names."""
     given = source if isinstance(source, (list, tuple)) else [source]
-    found: list[str] = []
+    paths: list[str] = []
     for one in given:
         if not isinstance(one, (str, os.PathLike)):
             raise DataError(
@@ -148,10 +148,10 @@ def _paths(source: Any) -> tuple[str, ...]:
         many = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]
         if not many:
             raise DataError("no file matches this name.", location=FileLocation(path), hint="Check the path.")
-        found += [existing_file(each) for each in many]
-    if not found:
+        paths += [existing_file(each) for each in many]
+    if not paths:
         raise DataError("the list of paths is empty.", hint="Give at least one path.")
-    return tuple(found)
+    return tuple(paths)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -240,20 +240,20 @@ class ColumnScan(Scan):
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, which all files have."""
-        found = [plan.collect_schema().names() for plan in self._plans]
-        _check_same(self.paths, found)
-        return tuple(name.strip() for name in found[0]) if self.options.get("strip") else tuple(found[0])
+        columns = [plan.collect_schema().names() for plan in self._plans]
+        _check_same(self.paths, columns)
+        return tuple(name.strip() for name in columns[0]) if self.options.get("strip") else tuple(columns[0])
 
     @cached_property
     def counts(self) -> list[int]:
         """Number of rows of each file, from its footer."""
         import polars as pl
 
-        found = []
+        counts = []
         for path, plan in zip(self.paths, self._plans):
             with _reading(path, self.kind):
-                found.append(int(plan.select(pl.len()).collect().item()))
-        return found
+                counts.append(int(plan.select(pl.len()).collect().item()))
+        return counts
 
     @property
     def rows(self) -> int:
@@ -267,8 +267,8 @@ class ColumnScan(Scan):
             with _reading(path, self.kind):
                 if strips:
                     plan = plan.rename({name: name.strip() for name in plan.collect_schema().names()})
-                found = plan.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
-                for table in found:
+                batches = plan.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
+                for table in batches:
                     yield stripped(table, path) if strips else table
 
     def read(self) -> "pl.DataFrame":
@@ -329,10 +329,10 @@ class TextScan(Scan):
 
     @cached_property
     def _layouts(self) -> list[TextLayout]:
-        found = [layout_of(path, **self.options) for path in self.paths]
-        _check_same(self.paths, [layout.columns for layout in found])
-        held = tuple(_widest(held) for held in zip(*(layout.holds for layout in found)))
-        return [replace(layout, holds=held) for layout in found]
+        layouts = [layout_of(path, **self.options) for path in self.paths]
+        _check_same(self.paths, [layout.columns for layout in layouts])
+        held = tuple(_widest(held) for held in zip(*(layout.holds for layout in layouts)))
+        return [replace(layout, holds=held) for layout in layouts]
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -35,10 +35,10 @@ def scrubbed(message: str, url: str) -> str:
 
 def _secrets(url: str) -> set[str]:
     account = url.partition("://")[2].rpartition("@")[0]
-    found = [account.partition(":")[2], *(match[2] for match in _QUERY.finditer(url))]
-    found += [unquote(secret) for secret in found]
-    pieces = [piece for secret in found for piece in re.split(r"[/@:?#&=]", secret) if len(piece) > 2]
-    return {secret for secret in found + pieces if secret}
+    secrets = [account.partition(":")[2], *(match[2] for match in _QUERY.finditer(url))]
+    secrets += [unquote(secret) for secret in secrets]
+    pieces = [piece for secret in secrets for piece in re.split(r"[/@:?#&=]", secret) if len(piece) > 2]
+    return {secret for secret in secrets + pieces if secret}
 
 
 MIN_SIMILARITY = 0.75  # of a misspelt name
@@ -49,24 +49,24 @@ def existing_file(path: str | os.PathLike[str]) -> str:
     given = os.fspath(path)
     if not given:
         raise DataError("the name of the file is empty.", hint="Give the path of a file.")
-    found = Path(given).expanduser()
-    if fault := path_fault(found):
+    file = Path(given).expanduser()
+    if fault := path_fault(file):
         raise DataError(f"this is not a valid path: {fault}.", location=FileLocation(given), hint="Check the path.")
-    if found.is_dir():
+    if file.is_dir():
         raise DataError(
             "expected a file, got a folder.",
             location=FileLocation(given),
-            hint=f"Choose a file in it{_examples(found)}.",
+            hint=f"Choose a file in it{_examples(file)}.",
         )
-    if not found.exists():
-        raise _no_file(given, found)
-    if not os.access(found, os.R_OK):
+    if not file.exists():
+        raise _no_file(given, file)
+    if not os.access(file, os.R_OK):
         raise DataError(
             "permission denied.",
             location=FileLocation(given),
             hint="Change the permissions of the file.",
         )
-    return str(found)
+    return str(file)
 
 
 def _no_file(given: str, path: Path) -> DataError:
@@ -154,8 +154,8 @@ def formats() -> tuple[FileFormat, ...]:
 
 def options_for(source: Any, kind: str | None = None) -> tuple[str, ...]:
     """Options of ``plait.read`` for this source: a path, a URL or a connection."""
-    found = format_of(source, kind)
-    return found.options if found is SQL else ("kind", *found.options)
+    file_format = format_of(source, kind)
+    return file_format.options if file_format is SQL else ("kind", *file_format.options)
 
 
 def format_of(source: Any, kind: str | None = None) -> FileFormat:
@@ -223,15 +223,15 @@ def _by_word(source: Any, word: str) -> FileFormat:
             f"`kind` is not an option for {shown(source)}.",
             hint="Use `kind` for files without a known ending.",
         )
-    found = _with_ending(f".{word}".casefold()) if isinstance(word, str) else None
-    if found is None:
+    by_word = _with_ending(f".{word}".casefold()) if isinstance(word, str) else None
+    if by_word is None:
         words = [each.removeprefix(".") for kind in FORMATS for each in kind.extensions]
         raise ParameterError(
             f"`kind` must be a known ending, got {word!r}.",
             actual=word,
             hint=f"{suggestion(word, words)}The endings are {', '.join(words)}.",
         )
-    return found
+    return by_word
 
 
 def _with_ending(tail: str) -> FileFormat | None:
@@ -240,8 +240,8 @@ def _with_ending(tail: str) -> FileFormat | None:
 
 def _by_ending(path: str) -> FileFormat:
     tail = ending(path)
-    if (found := _with_ending(tail)) is not None:
-        return found
+    if (by_ending := _with_ending(tail)) is not None:
+        return by_ending
     existing_file(path)  # first report a folder or a misspelt name
     if tail in DATABASES:
         hint = f"Read a SQLite file by its URL: 'sqlite:///{path}'."

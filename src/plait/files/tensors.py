@@ -60,13 +60,13 @@ def _cells(data: Any) -> tuple[Sequence[Any], Any, int]:
         gaps = np.isnan(data) if data.dtype.kind == "f" else np.zeros((), bool)
         listed = ~gaps if gaps.any() else data != 0
         return np.nonzero(listed), data[listed], data.ndim
-    found = data.asformat("coo")
-    coords = found.coords if hasattr(found, "coords") else (found.row, found.col)
+    tensor = data.asformat("coo")
+    coords = tensor.coords if hasattr(tensor, "coords") else (tensor.row, tensor.col)
     fill = float(getattr(data, "fill_value", 0.0))
     if fill != 0 and fill == fill:
         raise DataError(
             f"the fill value must be 0 or NaN, got {fill:g}.",
             hint="Cells that are not stored are 0, or NaN if they are missing.",
         )
-    kept = ~np.isnan(found.data) if found.data.dtype.kind == "f" else np.ones(len(found.data), bool)
-    return [axis[kept] for axis in coords], found.data[kept], len(data.shape)
+    kept = ~np.isnan(tensor.data) if tensor.data.dtype.kind == "f" else np.ones(len(tensor.data), bool)
+    return [axis[kept] for axis in coords], tensor.data[kept], len(data.shape)

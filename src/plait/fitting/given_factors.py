@@ -76,7 +76,7 @@ def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
 
     Other posteriors are their own prior: q = p, so they add nothing to the ELBO.
     """
-    found = dict(fixed)
+    arrays = dict(fixed)
     for name, given in fixed.items():
         if isinstance(given, Posterior):
             if given.pairs is not None:
@@ -85,8 +85,8 @@ def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
                     hint="Give a plait.Exposure of a table of pairs, with `default`.",
                 )
             if method != "vb" or np.isinf(given.concentration).any():
-                found[name] = given.mean
-    return found
+                arrays[name] = given.mean
+    return arrays
 
 
 def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, FactorState]:

@@ -42,7 +42,7 @@ from plait.errors import PlaitWarning, warn_of
 from plait.model.model import Model
 from plait.progress import counting
 
-PARTS = 1000  # of a bar
+BAR_STEPS = 1000  # of a bar
 
 
 def pack(
@@ -99,12 +99,12 @@ def pack(
     """
     model = model if isinstance(model, Model) else Model(model)
     budget = bytes_of(memory)
-    with counting("packing", PARTS, progress, percent=True) as advance:
+    with counting("packing", BAR_STEPS, progress, percent=True) as advance:
         done = 0
 
         def report(share: float) -> None:
             nonlocal done
-            now = int(share * PARTS)
+            now = int(share * BAR_STEPS)
             if now > done:
                 advance(now - done)
                 done = now
@@ -139,20 +139,20 @@ def _check_dispersion(relation: BoundRelation) -> Iterator[PlaitWarning]:
     own = cast(LinksOnDisk, relation.links).disk.packed
     sample, marginals = _choose_links(own), [own.marginals[index][0] for index in relation.indices]
     exposures = [along(relation.weights, (index,)) for index in relation.indices]
-    found = excess(sample, relation.shape, relation.groups, exposures, marginals) >= MIN_EXCESS_NATS
-    yield from check_dispersion(relation, found, sample.values)
+    exceeds = excess(sample, relation.shape, relation.groups, exposures, marginals) >= MIN_EXCESS_NATS
+    yield from check_dispersion(relation, exceeds, sample.values)
 
 
 def _choose_links(packed: PackedRelation) -> LinkArrays:
     """Some links, evenly spread; one block after the other is in memory."""
     step, places = max(1, -(-packed.entries // SAMPLE_LINKS)), [packed.order.index(one) for one in packed.indices]
-    found = [LinkArrays.none(len(places))]
+    links = [LinkArrays.none(len(places))]
     for tree in packed.blocks:
         at = np.arange(0, len(tree), step)
         at = at[tree.entries[at] > 0]
         weights = np.asarray(tree.side_values[0][at]) if tree.side_values else np.ones(len(at))
-        found.append(LinkArrays(tree.cells(at)[:, places], tree.entries[at].astype(np.float64), weights))
-    return LinkArrays(*map(np.concatenate, zip(*found)))
+        links.append(LinkArrays(tree.cells(at)[:, places], tree.entries[at].astype(np.float64), weights))
+    return LinkArrays(*map(np.concatenate, zip(*links)))
 
 
 def _count_unmirrored(relation: BoundRelation, k: int, other: int) -> int:

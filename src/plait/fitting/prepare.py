@@ -236,15 +236,15 @@ def _words(data: Data, given: Options, ranks: Mapping[str, int], loop: Settings,
         "restarts": int(given.restarts),
         "combine": given.combine or "average",
     }
-    found = ({"rank_by": given.rank_by} if given.rank_by else {}) | dict(given.found_weights or {})
+    words = ({"rank_by": given.rank_by} if given.rank_by else {}) | dict(given.found_weights or {})
     terms = {
         name: value.words(data) for name, value in (given.fixed or {}).items() if isinstance(value, ComputedFactor)
     }
-    found |= {"evidence_terms": terms} if terms else {}
+    words |= {"evidence_terms": terms} if terms else {}
     reasons = {name: relation.likelihood_by for name, relation in data.relations.items() if relation.likelihood_by}
-    found |= {"likelihood_by": reasons} if reasons else {}
+    words |= {"likelihood_by": reasons} if reasons else {}
     join = {"join": loop.join} if loop.late | loop.held else {}
-    return given.words(resolved) | {"adapt_after": loop.adapt_after} | join | found
+    return given.words(resolved) | {"adapt_after": loop.adapt_after} | join | words
 
 
 def _resume(given: Options, origin: Origin, loop: Settings) -> tuple[Origin, Settings, dict[int, State]]:

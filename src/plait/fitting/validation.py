@@ -37,7 +37,7 @@ def check_ties(
     """Ties of all factors; one over pairs, or with a chain, has one prior, or one per value of latent indices.
     `chosen`: whether `adapt_prior` was given.
     """
-    found = dict(ties)
+    ties_of = dict(ties)
     for name, tie in ties.items():
         layout = layouts[name]
         if layout.pairs is None and name not in chains:
@@ -52,8 +52,8 @@ def check_ties(
                 f"`adapt_prior` cannot be {tie!r} for factor {name}, which {kind}.",
                 hint=f'Use "factor" or "component", such as `adapt_prior={hint!r}`.',
             )
-        found[name] = "factor"
-    return found
+        ties_of[name] = "factor"
+    return ties_of
 
 
 def by_components(name: str, pairs: PairRows, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -245,8 +245,8 @@ def evidence_scales(
     ]
     others = {name for term in terms if term not in given_terms for name in term.factors}
     woven = any(model.factor(name).latent for name in others if name in free)
-    found = {name for term in given_terms for name in term.factors if name in free and name not in others}
-    return frozenset(found) if woven else frozenset()
+    scales = {name for term in given_terms for name in term.factors if name in free and name not in others}
+    return frozenset(scales) if woven else frozenset()
 
 
 def with_summed(model: Model, rank: Any, sparse: Collection[str]) -> Any:
@@ -337,8 +337,8 @@ def chained(model: Model, prior: Any, method: str, free: Sequence[str]) -> tuple
             hint = f"Declare it in the model, such as `{model.factor(name).visible[0]}: ordered`." if indices else ""
             what = f"`prior` of {name} is a plait.GammaChain, but the factor has no ordered axis ({indices})."
             raise ParameterError(what, hint=hint if model.factor(name).visible else "Use a plait.Gamma.")
-    found = [name for name in free if model._ordered_places(name) and not isinstance(named.get(name), Gamma)]
-    for name in found:
+    names = [name for name in free if model._ordered_places(name) and not isinstance(named.get(name), Gamma)]
+    for name in names:
         factor = model.factor(name)
         places = model._ordered_places(name)
         if len(places) > 1:
@@ -352,7 +352,7 @@ def chained(model: Model, prior: Any, method: str, free: Sequence[str]) -> tuple
                 f'`method="em"` has no priors, so the ordered axis of factor {factor} has no effect.',
                 hint='Remove the declaration "ordered", or use `method="vb"` or "map".',
             )
-    return tuple(found)
+    return tuple(names)
 
 
 def priors(

@@ -47,14 +47,14 @@ def aggregate(
     for term in (t for M in weights for t in M.terms if index not in t.table_indices):
         if not any(same_vector(term.vectors.get(index), vector) for vector in vectors):
             vectors.append(term.vectors.get(index))
-    found = AggregatedRows(kept, tuple(vectors))
-    if 2 * len(found) > size:
+    rows = AggregatedRows(kept, tuple(vectors))
+    if 2 * len(rows) > size:
         return None
-    shape = tuple(len(found) if i == index else n for i, n in weights[0].sizes.items())
-    fewer = [_fewer(M, index, found, shape, own) for M, own in zip(weights, has)]
+    shape = tuple(len(rows) if i == index else n for i, n in weights[0].sizes.items())
+    fewer = [_fewer(M, index, rows, shape, own) for M, own in zip(weights, has)]
     moved = cells.copy()
     moved[:, place] = np.searchsorted(kept, cells[:, place])
-    return found, fewer, moved
+    return rows, fewer, moved
 
 
 def _fewer(weights: Weights, index: str, lumped: AggregatedRows, shape: tuple[int, ...], has: bool) -> Weights:

@@ -14,7 +14,7 @@ from plait.data.binding.self_links import all_of
 from plait.data.observation.links import LinkArrays
 from plait.data.observation.observed import Box, Rule
 from plait.data.observation.pairs import Pairs
-from plait.data.observation.structural_zeros import Closed, Tables
+from plait.data.observation.structural_zeros import StructuralZeros, Tables
 from plait.data.sparse.keys import columns_of, coordinate_type, pack
 from plait.data.sparse.sorting import sort_cells
 from plait.incremental.new_cells import NewCells
@@ -176,7 +176,7 @@ def extend_known(
         known,
         shape=shape,
         links=known.links.sized(shape).plus(_links_of(boxes, len(shape))),
-        closed=Closed(indices, shape, _closed(model, indices, known, growth)),
+        structural_zeros=StructuralZeros(indices, shape, _structural_zeros(model, indices, known, growth)),
         rule=None if rule is None else _rule(model, indices, rule, growth, fresh),
         boxes=(*kept, *more),
     )
@@ -192,10 +192,10 @@ def _links_of(boxes: Sequence[NewCells], order: int) -> LinkArrays:
     return LinkArrays(np.concatenate(cells), np.concatenate(values), np.concatenate(weights))
 
 
-def _closed(model: Model, indices: tuple[str, ...], known: Known, growth: Extension) -> Tables:
+def _structural_zeros(model: Model, indices: tuple[str, ...], known: Known, growth: Extension) -> Tables:
     """Structural zeros; self-links of new entities are added where self-links are excluded."""
-    tables = dict(known.closed.tables)
-    for over, coords in known.closed.tables.items():
+    tables = dict(known.structural_zeros.tables)
+    for over, coords in known.structural_zeros.tables.items():
         alike = len(over) == 2 and model.axis(over[0]) == model.axis(over[1])
         if alike and 2 * np.count_nonzero(coords[:, 0] == coords[:, 1]) >= growth.old[over[0]]:
             tables[over] = _with_new(coords, growth.old[over[0]], len(growth.entities[over[0]]))

@@ -14,7 +14,7 @@ import numpy as np
 from plait.data.binding.given import Exposures, term_key
 from plait.data.encoding.names import Labels
 from plait.data.observation.links import LinksInMemory
-from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.structural_zeros import StructuralZeros
 from plait.data.titles import grown_titles
 from plait.errors import DataError, ParameterError, TableLocation
 from plait.executors import Threads
@@ -74,8 +74,8 @@ def solved(
 ) -> tuple[list[Solution], float]:
     """New rows of all members, and the seconds taken."""
     began, executor = time.perf_counter(), Threads(1)
-    found = [solve(member, growth, blocks, iterations, executor, what) for member in fit.members]
-    return found, time.perf_counter() - began
+    states = [solve(member, growth, blocks, iterations, executor, what) for member in fit.members]
+    return states, time.perf_counter() - began
 
 
 def extend_fit(
@@ -189,10 +189,10 @@ class TransientEntities:
         links = own[0].links if own else np.zeros(0, bool)
         cells = own[0].listed[links] if own else np.zeros((0, len(shape)), np.uint32)
         values, weights = (own[0].values[links], own[0].own[links]) if own else (np.zeros(0), np.zeros(0))
-        tables = {o: t for o, t in known.closed.tables.items() if not any(growth.new(index) for index in o)}
+        tables = {o: t for o, t in known.structural_zeros.tables.items() if not any(growth.new(index) for index in o)}
         here = replace(
             known, shape=shape, links=LinksInMemory.of(equation.indices, shape, cells, values, weights),
-            closed=Closed(equation.indices, shape, tables), rule=None, boxes=(),
+            structural_zeros=StructuralZeros(equation.indices, shape, tables), rule=None, boxes=(),
         )  # fmt: skip
         starts = tuple(growth.old[index] if new else 0 for index, new in zip(equation.indices, pattern))
         terms = {

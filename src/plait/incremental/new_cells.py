@@ -63,7 +63,7 @@ class NewCells:
 
 def blocks_of(fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh], what: str) -> list[NewCells]:
     """All blocks with a new entity and observed cells, of all relations."""
-    found = []
+    blocks = []
     for equation in fit.model.equations:
         if not any(growth.new(index) for index in equation.indices):
             continue
@@ -74,8 +74,8 @@ def blocks_of(fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh], what: 
         for pattern in patterns(growth, equation, fit.known[equation.relation].groups):
             block = _block(fit, growth, equation, rule, fresh.get(equation.relation), pattern)
             if block.weights.terms:
-                found.append(block)
-    return found
+                blocks.append(block)
+    return blocks
 
 
 def patterns(growth: Extension, equation: Equation, groups: Groups) -> Iterator[Pattern]:
@@ -147,16 +147,16 @@ def _seen(
     shape: tuple[int, ...],
 ) -> dict[str, NDArray[np.bool_]]:  # fmt: skip
     """Rows of a block that the relation has, by index."""
-    found = {}
+    entities = {}
     for index, new, start, size in zip(indices, pattern, old, shape):
         rows = np.zeros(0, np.int64) if fresh is None else fresh.mentioned[index]
         if new and rule.unseen == "missing":
-            found[index] = np.zeros(size, bool)
-            found[index][rows[rows >= start] - start] = True
+            entities[index] = np.zeros(size, bool)
+            entities[index][rows[rows >= start] - start] = True
         elif not new and index in rule.seen:
-            found[index] = rule.seen[index].copy()
-            found[index][rows[rows < start]] = True
-    return found
+            entities[index] = rule.seen[index].copy()
+            entities[index][rows[rows < start]] = True
+    return entities
 
 
 def _hidden(
@@ -164,14 +164,14 @@ def _hidden(
     starts: tuple[int, ...], shape: tuple[int, ...], listed: AnyArray,
 ) -> Tables:  # fmt: skip
     """Unobserved cells of a block by index set: by earlier rules, by new ones, and self-links."""
-    indices, found = equation.indices, dict[tuple[str, ...], list[AnyArray]]()
+    indices, hidden = equation.indices, dict[tuple[str, ...], list[AnyArray]]()
     for tables in (rule.hidden, {} if fresh is None else fresh.hidden):
         for over, coords in tables.items():
             places = [indices.index(index) for index in over]
             bounds = np.array([old[k] for k in places])
             mine = ((coords >= bounds) == np.array([pattern[k] for k in places])).all(axis=1)
             if mine.any():
-                found.setdefault(over, []).append(coords[mine] - np.array([starts[k] for k in places], coords.dtype))
+                hidden.setdefault(over, []).append(coords[mine] - np.array([starts[k] for k in places], coords.dtype))
     axes = [fit.model.axis(index) for index in indices]
     square = len(indices) == 2 and axes[0] == axes[1] and rule.self_links == "missing"
     for pair in equation.doubled or ([(indices[0], indices[1])] if square else []):
@@ -180,9 +180,9 @@ def _hidden(
             own = all_of(shape[first])
             if not (equation.doubled or rule.apart):  # listed cells are observed
                 own = own[~np.isin(own[:, 0], listed[listed[:, 0] == listed[:, 1], 0])]
-            found.setdefault((indices[first], indices[second]), []).append(own)
+            hidden.setdefault((indices[first], indices[second]), []).append(own)
     sizes = dict(zip(indices, shape))
-    return {over: distinct(np.concatenate(parts), [sizes[i] for i in over]) for over, parts in found.items()}
+    return {over: distinct(np.concatenate(parts), [sizes[i] for i in over]) for over, parts in hidden.items()}
 
 
 def check_exposed(block: NewCells, growth: Extension) -> tuple[Array | None, ...]:

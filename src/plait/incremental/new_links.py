@@ -165,5 +165,5 @@ class OldCounts:
                 counted = problem.relation_counts(relation, problem.free, bound=False)
                 gradient, exp_mean_log = counted.gradients[name], problem.factors[name].exp_mean_log
                 own = np.einsum("ij,ij->", gradient, exp_mean_log, dtype=np.float64)
-                total += each * (float(own) + float(np.sum(counted.extras.get(name, 0.0))))
+                total += each * (float(own) + float(np.sum(counted.underflow.get(name, 0.0))))
         return total

@@ -80,11 +80,11 @@ def read(
     }
     tables = {name: source for name, source in sources.items() if isinstance(source, TableSource)}
     growth = extension(fit, _grown(fit, tables), fixed, what)
-    found = {}
+    cells = {}
     for name, source in sources.items():
         assert isinstance(source, TableSource)
-        found[name] = _fresh(fit, growth, relations[name], source)
-    return growth, found
+        cells[name] = _fresh(fit, growth, relations[name], source)
+    return growth, cells
 
 
 def rule_of(fit: Fitted, name: str, what: str) -> Rule:
@@ -253,9 +253,9 @@ def _mentioned(fit: Fitted, growth: Extension, source: TableSource) -> dict[str,
 
 def _hidden(relation: Relation, source: TableSource, indices: tuple[str, ...], names: Mapping[str, Labels]) -> Tables:
     """Coordinates of missing and hidden cells."""
-    found: dict[tuple[str, ...], list[Any]] = {}
+    by_indices: dict[tuple[str, ...], list[Any]] = {}
     tables = (*relation.read_missing(source.name, indices), *relation.read_hidden(source.name, indices))
     for place, labels in tables:
         ordered = {index: labels[index] for index in indices if index in labels}
-        found.setdefault(tuple(ordered), []).append(encode(ordered, names, relation.columns or {}, place))
-    return {over: distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in found.items()}
+        by_indices.setdefault(tuple(ordered), []).append(encode(ordered, names, relation.columns or {}, place))
+    return {over: distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in by_indices.items()}

@@ -129,7 +129,7 @@ def solve(
 
 def pieces_of(fit: Fitted, growth: Extension, what: str) -> list[RowPiece]:
     """All parts of factors with a new entity."""
-    found = []
+    pieces = []
     for name in (name for name in fit.model.factors if name in fit.state.factors):
         visible = fit.model.factor(name).visible
         new = [bool(growth.new(index)) for index in visible]
@@ -147,15 +147,15 @@ def pieces_of(fit: Fitted, growth: Extension, what: str) -> list[RowPiece]:
                 hint=f"Add one side at a time: first rows with new {visible[0]} and known {visible[1]}.",
             )
         patterns = [()] if not visible else _patterns(new)
-        found += [RowPiece(name, pattern) for pattern in patterns if any(pattern)]
-    return found
+        pieces += [RowPiece(name, pattern) for pattern in patterns if any(pattern)]
+    return pieces
 
 
 def _patterns(new: Sequence[bool]) -> list[Pattern]:
-    found: list[Pattern] = [()]
+    patterns: list[Pattern] = [()]
     for is_new in new:
-        found = [(*pattern, side) for pattern in found for side in ((False, True) if is_new else (False,))]
-    return found
+        patterns = [(*pattern, side) for pattern in patterns for side in ((False, True) if is_new else (False,))]
+    return patterns
 
 
 def layout_of(fit: Fitted, growth: Extension, piece: RowPiece, blocks: Sequence[NewCells]) -> Layout:
@@ -176,14 +176,14 @@ def _linked(
     blocks: Sequence[NewCells],
 ) -> AnyArray:
     """Pairs of a piece that occur in links, by its own rows."""
-    found = [np.zeros((0, len(visible)), np.uint32)]
+    rows = [np.zeros((0, len(visible)), np.uint32)]
     for block in blocks:
         for use in (o for o in block.equation.occurrences if o.factor == piece.factor):
             here = dict(zip(indices, use.indices))
             places = [block.equation.indices.index(here[index]) for index in visible]
             if tuple(block.pattern[place] for place in places) == piece.pattern:
-                found.append(block.listed[block.links][:, places])
-    return distinct(np.concatenate(found), sizes)
+                rows.append(block.listed[block.links][:, places])
+    return distinct(np.concatenate(rows), sizes)
 
 
 def prior_of(state: State, piece: RowPiece, own: Layout) -> Prior:
@@ -283,8 +283,8 @@ def _part(
     for index, new in zip(equation.indices, block.pattern):
         if not new and _alone(fit, equation, index):
             has = [any(index in o.indices for o in term) for term in terms]
-            if (found := aggregate(index, weights, cells, has)) is not None:
-                lumped[index], weights, cells = found
+            if (rows := aggregate(index, weights, cells, has)) is not None:
+                lumped[index], weights, cells = rows
     sizes = {i: len(lumped[i]) if i in lumped else n for i, n in zip(equation.indices, block.shape)}
     uses = tuple(tuple(_use(fit, block, o, number, lumped, factors) for o in term) for term in terms)
     nonzeros = Nonzeros(

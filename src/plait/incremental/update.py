@@ -163,9 +163,9 @@ def _of_sums(likelihood: Likelihood, known: Known, state: Mapping[str, float]) -
 def with_counts(counted: Sequence[ExpectedCounts], name: str, old: Array) -> list[ExpectedCounts]:
     """Counts of new links, with a factor's counts of old ones added."""
     first = next(n for n, own in enumerate(counted) if name in own.gradients)
-    earlier = counted[first].extras.get(name)
-    extras = {**counted[first].extras, name: old if earlier is None else old + earlier}
-    return [replace(own, extras=extras) if n == first else own for n, own in enumerate(counted)]
+    earlier = counted[first].underflow.get(name)
+    underflow = {**counted[first].underflow, name: old if earlier is None else old + earlier}
+    return [replace(own, underflow=underflow) if n == first else own for n, own in enumerate(counted)]
 
 
 def _rescale_counts(
@@ -194,7 +194,7 @@ def _rescale_counts(
 
 def old_counts(fit: Fitted, n_learnt: Mapping[str, int], executor: Executor) -> dict[str, Array]:
     """Counts of the data in each factor, as stored; 0 for entities that were folded in."""
-    found, state = {}, fit.state
+    counts, state = {}, fit.state
     points = _exposed(fit, n_learnt, executor) if fit.method != "vb" else {}
     for name in state.divergences:
         kept = state.factors[name]
@@ -218,8 +218,8 @@ def old_counts(fit: Fitted, n_learnt: Mapping[str, int], executor: Executor) -> 
                 N = N + np.asarray(kept.mean, np.float64) * rate - (A - 1.0)
         N = np.maximum(N, 0.0)
         N[~_learnt_rows(fit.model, layout, name, n_learnt)] = 0.0
-        found[name] = layout.pack(layout.unpack(N))
-    return found
+        counts[name] = layout.pack(layout.unpack(N))
+    return counts
 
 
 def _learnt_rows(model: Model, layout: Layout, name: str, n_learnt: Mapping[str, int]) -> NDArray[np.bool_]:
@@ -250,11 +250,11 @@ def _exposed(fit: Fitted, n_learnt: Mapping[str, int], executor: Executor) -> di
     factors = {name: kept.factor() for name, kept in fit.state.factors.items()}
     free = tuple(name for name in model.factors if name in fit.state.divergences)
     problem = Problem(cast(Method, fit.method), parts, factors, free, dict(fit.state.priors), executor)
-    found = {}
+    exposures = {}
     for name in free:
         own = [t.exposed(name, factors) for t in problem.terms if name in t.uses and not t.member(name).shared]
-        found[name] = sum(own, np.zeros((1, 1)))
-    return found
+        exposures[name] = sum(own, np.zeros((1, 1)))
+    return exposures
 
 
 def _held(equation: Equation, known: Known, links: LinkArrays) -> Links:
@@ -288,11 +288,11 @@ def _with_pairs(
 
     A pair without its own row starts with its shared row.
     """
-    factors, exposed, found = dict(state.factors), dict(state.exposed), {}
+    factors, exposed, pair_counts = dict(state.factors), dict(state.exposed), {}
     for name, N in counts.items():
         kept, then = factors[name], before.factors[name]
         if kept.layout.pairs is None:
-            found[name] = _placed(N, then.layout, kept.layout)
+            pair_counts[name] = _placed(N, then.layout, kept.layout)
             continue
         pairs = cast(Pairs, kept.layout.pairs)
         now = _more_pairs(model, name, pairs, links)
@@ -302,9 +302,9 @@ def _with_pairs(
         if name in exposed:
             exposed[name] = exposed[name][rows]
         old = cast(Pairs, then.layout.pairs)
-        found[name] = np.zeros((layout.rows, layout.columns))
-        found[name][now.find(columns_of(old.coords))] = N[: len(old)]
-    return replace(state, factors=factors, exposed=exposed), found
+        pair_counts[name] = np.zeros((layout.rows, layout.columns))
+        pair_counts[name][now.find(columns_of(old.coords))] = N[: len(old)]
+    return replace(state, factors=factors, exposed=exposed), pair_counts
 
 
 def _placed(N: Array, then: Layout, now: Layout) -> Array:

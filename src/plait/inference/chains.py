@@ -53,7 +53,7 @@ def update_chain(
     layout, (axis, _) = factor.layout, _chain(prior)
     A, excess, s = concentrations(layout, prior), 0.0 if method == "vb" else 1.0, _pair_shape(prior, method)
     counts = np.asarray(evidence.gradient * factor.exp_mean_log, np.float64)
-    counts = layout.unpack(counts if evidence.extra is None else counts + evidence.extra)
+    counts = layout.unpack(counts if evidence.underflow is None else counts + evidence.underflow)
     start = np.asarray(layout.unpack(factor.mean), np.float64)
     exposed = [_inside(layout, array) for array in (evidence.exposure, evidence.twice) if array is not None]
     quadratic = exposed[1] / np.where(start > 0, start, np.inf) if len(exposed) > 1 else np.zeros((1,) * start.ndim)

@@ -20,7 +20,7 @@ class ExpectedCounts:
     """Gradients and counts of underflowing entries by factor, F and ΣM E[n] (0 unless requested)."""
 
     gradients: dict[str, Array]
-    extras: dict[str, Array]
+    underflow: dict[str, Array]
     value: float
     events: float = 0.0
 
@@ -55,10 +55,10 @@ class Counts:
         bound: bool,
     ) -> ExpectedCounts:
         """Gradients of the wanted factors over all their occurrences, and F if `bound`."""
-        found = self._sums(factors, state, executor, wanted, bound=bound)
+        sums = self._sums(factors, state, executor, wanted, bound=bound)
         if not bound:
-            return found
-        return replace(found, value=found.value + (self.constant(state) + self._scales(factors)))
+            return sums
+        return replace(sums, value=sums.value + (self.constant(state) + self._scales(factors)))
 
     def _scales(self, factors: Mapping[str, FactorState]) -> float:
         """Contribution of the row scales of L to F."""
@@ -79,7 +79,7 @@ class Counts:
         operands = [factors[name] for name in plan.names]
         arrays = [factor.exp_mean_log for factor in operands]
         gradients: dict[str, list[Array]] = {}
-        extras: dict[str, list[Array]] = {}
+        underflow: dict[str, list[Array]] = {}
         value = np.zeros(2)
         for number, part in enumerate(plan.passes):
             serves = tuple(position for position in part.serves if plan.names[position] in wanted)
@@ -91,14 +91,14 @@ class Counts:
             for position, gradient in zip(serves, stats.gradients):
                 gradients.setdefault(plan.names[position], []).append(gradient)
             value += (stats.value, stats.events) if scored else 0.0
-            if len(stats.rare_entries):
+            if len(stats.underflow_entries):
                 counts, more = underflow_counts(plan, part.order, stats, operands, state)
                 for position in serves:
-                    extras.setdefault(plan.names[position], []).append(counts[position])
+                    underflow.setdefault(plan.names[position], []).append(counts[position])
                 value += more if scored else 0.0
         joined = {name: add_up(parts, executor) for name, parts in gradients.items()}
         return ExpectedCounts(
-            joined, {name: add_up(parts, executor) for name, parts in extras.items()}, *value.tolist()
+            joined, {name: add_up(parts, executor) for name, parts in underflow.items()}, *value.tolist()
         )
 
     def constant(self, state: State) -> float:

@@ -39,10 +39,10 @@ class CoveredTerm:
         self.groups = [_BoxGroup(group, members, sizes) for group in _grouped(members)]
         self.sizes, self.executor = dict(sizes), executor
         visible = [index for group in self.groups for index in group.visible]
-        found = cover(weights, {index for index in visible if visible.count(index) > 1})
-        self.vectors = found.vectors
+        covered = cover(weights, {index for index in visible if visible.count(index) > 1})
+        self.vectors = covered.vectors
         own = tuple(index for index in weights.indices if index in visible)
-        table = _table(found, weights, own)
+        table = _table(covered, weights, own)
         extended = {index: places(weights.sizes[index]) for index in own}
         self.tree = grow(own, extended, table.cells, table.values, tree_order(own, extended))
 
@@ -113,11 +113,11 @@ def _grouped(members: Sequence[Use]) -> list[list[Use]]:
     return groups
 
 
-def _table(found: Cover, weights: Weights, own: Indices) -> WeightTable:
+def _table(covered: Cover, weights: Weights, own: Indices) -> WeightTable:
     """Boxes as a table over the indices of factors."""
     sizes = {index: places(weights.sizes[index]) for index in own}
-    boxes = found.boxes[:, [weights.indices.index(index) for index in own]]
-    values = _times_entities(found, weights, [index for index in weights.indices if index not in own])
+    boxes = covered.boxes[:, [weights.indices.index(index) for index in own]]
+    values = _times_entities(covered, weights, [index for index in weights.indices if index not in own])
     return sum_up(WeightTable(own, boxes.astype(coordinate_type(list(sizes.values()))), values), sizes)
 
 
@@ -126,13 +126,13 @@ def total_of(weights: Weights) -> float:
     return math.fsum(_times_entities(cover(weights), weights, weights.indices))
 
 
-def _times_entities(found: Cover, weights: Weights, indices: Sequence[str]) -> Array:
+def _times_entities(covered: Cover, weights: Weights, indices: Sequence[str]) -> Array:
     """Values of boxes times the total weights of their entities along some indices."""
-    values = found.values
+    values = covered.values
     for index in indices:
         size = weights.sizes[index]
-        weigh = gather(np.ones(size), 0, found.vectors.get(index))
-        values = values * weigh[found.boxes[:, weights.indices.index(index)]]
+        weigh = gather(np.ones(size), 0, covered.vectors.get(index))
+        values = values * weigh[covered.boxes[:, weights.indices.index(index)]]
     return values
 
 

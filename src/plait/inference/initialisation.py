@@ -182,10 +182,10 @@ def _uses(term: Summand, exposures: Exposures) -> Uses:
 
 def _check_exposure(relation: BoundRelation, data: Data, exposures: Sequence[Weights]) -> None:
     """Refuse links at cells where every term has V = 0: they are impossible under any factors."""
-    found: list[AnyArray] = []
+    totals: list[AnyArray] = []
     for cells, _, _ in relation.links.pieces(CHUNK_CELLS):
-        found.append(cells[np.max([V.at(cells) for V in exposures], axis=0) <= 0])
-    bad = np.concatenate(found) if found else np.zeros((0, 0))
+        totals.append(cells[np.max([V.at(cells) for V in exposures], axis=0) <= 0])
+    bad = np.concatenate(totals) if totals else np.zeros((0, 0))
     if len(bad):
         cell = sort_cells(bad, relation.shape)[1][0]  # blocks on disk have another order
         names = ", ".join(f"{i}={data.entities[i][int(row)]!r}" for i, row in zip(relation.indices, cell))

@@ -80,8 +80,8 @@ class PackedLinks:
         over all blocks.
         """
         known = [len(operand.visible) == 1 and self.draws is None for operand in plan.operands]
-        found = [np.zeros(layout.rows) for layout in plan.layouts]
-        for position, total in enumerate(found):
+        marginals = [np.zeros(layout.rows) for layout in plan.layouts]
+        for position, total in enumerate(marginals):
             if known[position]:
                 own = self.packed.marginals[plan.operands[position].visible[0]][0 if valued else 1]
                 total[: len(own)] = own * self._times
@@ -89,8 +89,8 @@ class PackedLinks:
             numbers = values * weights if valued else np.asarray(weights)
             named = dict(zip(self.packed.indices, columns))
             for position in (position for position, is_known in enumerate(known) if not is_known):
-                add_up_rows(plan, position, named, numbers, found[position])
-        return found
+                add_up_rows(plan, position, named, numbers, marginals[position])
+        return marginals
 
     def log_exposed(self, plan: Plan) -> float:
         (V,), total = self.exposures, 0.0
@@ -101,14 +101,14 @@ class PackedLinks:
 
     def look(self, plan: Plan, table: SummedTable, factors: Sequence[FactorState]) -> Looked:
         """All links in memory: some 24 bytes each."""
-        found: list[list[Array]] = [[np.zeros(0)], [np.zeros(0)], [np.zeros(0)]]
+        looked: list[list[Array]] = [[np.zeros(0)], [np.zeros(0)], [np.zeros(0)]]
         for columns, values, weights in self._pieces():
             cells = np.stack(columns, axis=1)
             given = [None if V is None else V.at(cells) for V in self.exposures]
             logs = log_rates(plan, dict(zip(self.packed.indices, columns)), given, factors)
-            for own, numbers in zip(found, (values, np.asarray(weights), logs)):
+            for own, numbers in zip(looked, (values, np.asarray(weights), logs)):
                 own.append(numbers)
-        values, weights, logs = map(np.concatenate, found)
+        values, weights, logs = map(np.concatenate, looked)
         alike = self.draws is None and not self.packed.has_weights
         return Looked(values, np.broadcast_to(self.weight, len(values)) if alike else weights, logs)
 

@@ -187,9 +187,10 @@ class Problem:
         exposures = {n: self._exposure(n, name) for n, term in enumerate(self.terms) if name in term.uses}
         own = [c for c, relation in zip(counted, self.relations) if name in relation.names]
         gradient = add_up([c.gradients[name] for c in own], self.executor)
-        extras = [c.extras[name] for c in own if name in c.extras]
+        underflow = [c.underflow[name] for c in own if name in c.underflow]
         self.divergences[name] = self.settle(
-            name, self._evidence(name, gradient, np.sum(extras, axis=0) if extras else None, exposures)
+            name,
+            self._evidence(name, gradient, np.sum(underflow, axis=0) if underflow else None, exposures),
         )
         for n, exposure in exposures.items():
             if self._last[n] == name:  # the other factors of the term are up to date
@@ -223,7 +224,9 @@ class Problem:
         known = self._ahead.pop(n, None) if self._first[n] == name else None
         return self.terms[n].exposed(name, self.factors) if known is None else known
 
-    def _evidence(self, name: str, gradient: Array, extra: Array | None, exposures: Mapping[int, Array]) -> RowEvidence:
+    def _evidence(
+        self, name: str, gradient: Array, underflow: Array | None, exposures: Mapping[int, Array]
+    ) -> RowEvidence:
         """Sum of gradient, underflow counts and exposures of one factor."""
         own = {n: exposure for n, exposure in exposures.items() if not self.terms[n].member(name).shared}
         once, twice = (
@@ -233,7 +236,7 @@ class Problem:
         exposure = add_up(once, self.executor) if once else np.zeros((1, 1))
         return RowEvidence(
             gradient,
-            extra,
+            underflow,
             self._with_others(name, exposure, others) if others else exposure,
             add_up(twice, self.executor) if twice else None,
         )

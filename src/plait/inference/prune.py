@@ -61,7 +61,7 @@ def component_counts(problem: Problem, counted: Sequence[ExpectedCounts]) -> dic
                 if member.factor not in sums.gradients or not new:
                     continue
                 factor = problem.factors[member.factor]
-                stored = sums.gradients[member.factor] * factor.exp_mean_log + sums.extras.get(member.factor, 0.0)
+                stored = sums.gradients[member.factor] * factor.exp_mean_log + sums.underflow.get(member.factor, 0.0)
                 uses = min(other.uses[member.factor] for other in relation.terms if member.factor in other.uses)
                 inside = member.layout.unpack(stored) / uses
                 for n in new:

@@ -134,13 +134,13 @@ class RelationSums:
         return [tree for term in self.terms for tree in term.trees]
 
     def _plan(self, part: RelationData) -> Plan:
-        found: list[tuple[Operand, Layout]] = []
+        planned: list[tuple[Operand, Layout]] = []
         for number, members in enumerate(self.members):
             if number in self.summed:
-                found.append((self.summed[number].operand, self.summed[number].layout))
+                planned.append((self.summed[number].operand, self.summed[number].layout))
             else:
-                found += [(Operand(m.visible, m.latent, number, m.listed), m.layout) for m in members]
-        operands, layouts = tuple(operand for operand, _ in found), tuple(layout for _, layout in found)
+                planned += [(Operand(m.visible, m.latent, number, m.listed), m.layout) for m in members]
+        operands, layouts = tuple(operand for operand, _ in planned), tuple(layout for _, layout in planned)
         given = part.nonzeros.exposed
         # The exposure of a single term cancels in the counts, unless the true scale matters.
         exposed = given if len(part.terms) > 1 or part.likelihood.true_scale else ()
@@ -160,15 +160,15 @@ class RelationSums:
             return self.counts(factors, state, self.executor, wanted, bound=bound)
         sums = self._with_sums(factors)
         derived = [term.name for term in self.summed.values() if term.weights in wanted]
-        found = self.counts(sums, state, self.executor, [*wanted, *derived], bound=bound)
+        relation_counts = self.counts(sums, state, self.executor, [*wanted, *derived], bound=bound)
         for term in self.summed.values():
-            if term.name in found.gradients:
-                gradient = found.gradients.pop(term.name)
-                found.gradients[term.weights] = term.gradient(factors, gradient)
-            if term.name in found.extras:
-                counts = found.extras.pop(term.name)
-                found.extras[term.weights] = term.counts(factors, counts, sums[term.name])
-        return found
+            if term.name in relation_counts.gradients:
+                gradient = relation_counts.gradients.pop(term.name)
+                relation_counts.gradients[term.weights] = term.gradient(factors, gradient)
+            if term.name in relation_counts.underflow:
+                counts = relation_counts.underflow.pop(term.name)
+                relation_counts.underflow[term.weights] = term.counts(factors, counts, sums[term.name])
+        return relation_counts
 
     def _with_sums(self, factors: Mapping[str, FactorState]) -> Mapping[str, FactorState]:
         """The factors as kernels see them: with Σ_q w[q] N of every sparse given factor."""
@@ -200,8 +200,8 @@ class RelationSums:
         if self.counts is None:
             return {}
         known, plan = not self.part.likelihood.true_scale, self.counts.plan
-        found = self.counts.marginals if known else self.counts.weights()
-        distinct = {(name, o.visible): m for name, o, m in zip(plan.names, plan.operands, found)}
+        marginals = self.counts.marginals if known else self.counts.weights()
+        distinct = {(name, o.visible): m for name, o, m in zip(plan.names, plan.operands, marginals)}
         result: dict[str, Array] = {}
         for (name, _), marginal in distinct.items():
             result[name] = result[name] + marginal if name in result else marginal

@@ -128,7 +128,7 @@ def put(row, c, width, concentration, scale, log_geomeans, C, D, log_geomean):
 
 
 @inlined
-def find_terms(row, real, pad, extra, exposure, A, rate, log_rate, log_gamma, terms):
+def find_terms(row, real, pad, underflow, exposure, A, rate, log_rate, log_gamma, terms):
     """Terms of the update of a row without the gradient, for all its columns.
 
     D = 1/(rate + exposure), log D, A, underflow counts, log Γ(A) − A log(D·rate), exposure·D.
@@ -141,14 +141,14 @@ def find_terms(row, real, pad, extra, exposure, A, rate, log_rate, log_gamma, te
             store(terms, np.uint64(0), c, scale)
             store(terms, np.uint64(1), c, log_scale)
             store(terms, np.uint64(2), c, a)
-            store(terms, np.uint64(3), c, read(extra, row, c))
+            store(terms, np.uint64(3), c, read(underflow, row, c))
             store(terms, np.uint64(4), c, read(log_gamma, row, c) - a * (log_scale + read(log_rate, row, c)))
             store(terms, np.uint64(5), c, exposed * scale)
 
 
 @inlined
 def new_entries(row, c, width, gradient, terms, C, D, log_geomean, exp_mean_log):
-    """New posteriors of WIDTH entries; returns their KL and log L."""
+    """VB update of WIDTH entries: C = A + counts, log L = ψ(C) + log D; returns their KL and log L."""
     counts = read(gradient, row, c) * read(exp_mean_log, row, c) + load(terms, np.uint64(3), c)
     concentration = load(terms, np.uint64(2), c) + counts
     psi, lgamma = digamma_lgamma8(concentration)
@@ -166,7 +166,7 @@ def rows_vb(
     pad,
     scaled,
     gradient,
-    extra,
+    underflow,
     exposure,
     A,
     rate,
@@ -178,16 +178,18 @@ def rows_vb(
     exp_mean_log,
     shift,
 ):
-    """New posteriors; returns −KL = −Σ (C−A) ψ(C) − log Γ(C) + log Γ(A) + A log(rate·/rate) − C exposure/rate·.
+    """VB update of rows lo … hi − 1 (docs/math.md, section 4): C = A + L·gradient + underflow counts,
+    D = 1/(rate + exposure), log L = ψ(C) + log D, with rate = A/B.
 
-    rate = A/B, rate· = rate + exposure. Rows without data add exactly 0.
+    Returns −KL = −Σ (C−A) ψ(C) − log Γ(C) + log Γ(A) − A log(D·rate) − C·exposure·D; rows without data add exactly 0.
+    Columns of `terms` are those of `find_terms`.
     """
     kl = splat(0.0)
     terms = np.ones((6, max(C.shape[1], WIDTH)))
-    alike = max(extra.shape[0], exposure.shape[0], A.shape[0], rate.shape[0]) == 1
+    alike = max(underflow.shape[0], exposure.shape[0], A.shape[0], rate.shape[0]) == 1
     for row in range(lo, hi):
         if row == lo or not alike:
-            find_terms(row, real, pad, extra, exposure, A, rate, log_rate, log_gamma, terms)
+            find_terms(row, real, pad, underflow, exposure, A, rate, log_rate, log_gamma, terms)
         peaks = splat(-math.inf)
         for block in range(0, C.shape[1], pad):
             for c in range(block, block + real, WIDTH):
@@ -238,20 +240,20 @@ def kl_rows(lo, hi, real, pad, C, D, A, rate, log_rate, log_gamma):
 
 
 @exact_kernel
-def rows_point(lo, hi, real, pad, scaled, gradient, extra, exposure, A, rate, Z, log_geomean, exp_mean_log, shift):
+def rows_point(lo, hi, real, pad, scaled, gradient, underflow, exposure, A, rate, Z, log_geomean, exp_mean_log, shift):
     """New points."""
     for row in range(lo, hi):
         for block in range(0, Z.shape[1], pad):
             for c in range(block, block + real, WIDTH):
                 bottom = read(rate, row, c) + read(exposure, row, c)
-                counts = read(gradient, row, c) * read(exp_mean_log, row, c) + read(extra, row, c)
+                counts = read(gradient, row, c) * read(exp_mean_log, row, c) + read(underflow, row, c)
                 z = where_positive(bottom, (read(A, row, c) - splat(1.0) + counts) / bottom, read(Z, row, c))
                 write(Z, row, c, cut(z, block + real - c, 0.0))
         settle_point(row, real, pad, scaled, Z, log_geomean, exp_mean_log, shift)
 
 
 @exact_kernel
-def rows_twice(lo, hi, real, pad, gradient, extra, exposure, twice, A, rate, E, exp_mean_log, whole):
+def rows_twice(lo, hi, real, pad, gradient, underflow, exposure, twice, A, rate, E, exp_mean_log, whole):
     """Exposure with which the plain update is that of a factor that occurs twice in terms (docs/math.md, section 9).
 
     With `twice`, the exposure from those terms, a = twice/E and b = rate + exposure, it is whole = exposure + 2 a C /
@@ -262,7 +264,7 @@ def rows_twice(lo, hi, real, pad, gradient, extra, exposure, twice, A, rate, E, 
         for block in range(0, whole.shape[1], pad):
             for c in range(block, block + real, WIDTH):
                 e, b = read(E, row, c), read(rate, row, c) + read(exposure, row, c)
-                C = read(A, row, c) + read(gradient, row, c) * read(exp_mean_log, row, c) + read(extra, row, c)
+                C = read(A, row, c) + read(gradient, row, c) * read(exp_mean_log, row, c) + read(underflow, row, c)
                 again = read(twice, row, c)
                 aC = where_positive(e, again * (C / e), none)
                 aC = where_positive(aC - most, most, aC)  # its square root, and nothing else, is what E is made of

@@ -40,7 +40,7 @@ def underflow_counts(
     counts = [np.zeros(operand.exp_mean_log.shape) for operand in operands]
     terms = [_Term(plan, term, operands) for term in range(plan.terms)]
     value = np.zeros(2)
-    for piece in _pieces(terms, len(stats.rare_entries)):
+    for piece in _pieces(terms, len(stats.underflow_entries)):
         value += _chunk(plan, order, terms, stats, piece, counts, state or {})
     return counts, value
 
@@ -53,20 +53,20 @@ def log_rates(
 ) -> Array:
     """log λ_L at cells given by columns, (n_cells,); `exposures`: V of every term there."""
     terms, count = [_Term(plan, term, operands) for term in range(plan.terms)], len(next(iter(columns.values())))
-    found = np.empty(count)
+    result = np.empty(count)
     for piece in _pieces(terms, count):
         some = {index: column[piece].astype(np.int64) for index, column in columns.items()}
-        logs = [term.logs(some, len(found[piece])) for term in terms]
+        logs = [term.logs(some, len(result[piece])) for term in terms]
         with np.errstate(divide="ignore"):
             for own, V in zip(logs, exposures):
                 own += 0.0 if V is None else np.log(V[piece])[:, None]
-        found[piece] = log_sum(np.stack([log_sum(own, axis=1) for own in logs]), axis=0)
-    return found
+        result[piece] = log_sum(np.stack([log_sum(own, axis=1) for own in logs]), axis=0)
+    return result
 
 
 def _pieces(terms: "Sequence[_Term]", count: int) -> list[slice]:
-    room = max(TUNING.underflow_chunk // sum(term.size for term in terms), 1)
-    return [slice(at, at + room) for at in range(0, count, room)]
+    chunk = max(TUNING.underflow_chunk // sum(term.size for term in terms), 1)
+    return [slice(at, at + chunk) for at in range(0, count, chunk)]
 
 
 def _chunk(
@@ -78,7 +78,11 @@ def _chunk(
     counts: list[Array],
     state: State,
 ) -> Array:
-    cells, entries, side_values = stats.rare_cells[piece], stats.rare_entries[piece], stats.rare_side_values[piece].T
+    cells, entries, side_values = (
+        stats.underflow_cells[piece],
+        stats.underflow_entries[piece],
+        stats.underflow_side_values[piece].T,
+    )
     likelihood, columns = plan.likelihood, dict(zip(order, cells.T))
     values = likelihood.restored(side_values[0]) if likelihood.reads_values else np.ones(len(cells))
     exposures = side_values[1:] if likelihood.reads_values else side_values
@@ -92,10 +96,10 @@ def _chunk(
     _check_possible(plan, order, cells, peak)
     shares = [np.exp(flat - peak[:, None]) for flat in logs]
     whole = np.sum([share.sum(axis=1) for share in shares], axis=0)
-    expected, found = likelihood.expect(values, peak + np.log(whole), state)
+    expected, log_terms = likelihood.expect(values, peak + np.log(whole), state)
     for own, share in zip(terms, shares):
         own.scatter(share * (entries * expected / whole)[:, None], columns, counts)
-    return np.array([entries @ found, entries @ expected])
+    return np.array([entries @ log_terms, entries @ expected])
 
 
 class _Term:

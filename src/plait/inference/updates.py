@@ -31,7 +31,7 @@ class RowEvidence:
     """
 
     gradient: Array
-    extra: Array | None
+    underflow: Array | None
     exposure: Array  # (rows or 1) × (columns or 1)
     twice: Array | None = None
 
@@ -39,16 +39,16 @@ class RowEvidence:
         """Evidence with one exposure, by which the plain update is that of a factor that occurs twice."""
         if self.twice is None:
             return self
-        whole, extra = np.zeros(factor.exp_mean_log.shape), ZERO if self.extra is None else self.extra
+        whole, underflow = np.zeros(factor.exp_mean_log.shape), ZERO if self.underflow is None else self.underflow
         exposure, twice = writable(self.exposure), writable(self.twice)
-        arrays = self.gradient, extra, exposure, twice, writable(A), rate, factor.mean, factor.exp_mean_log, whole
+        arrays = self.gradient, underflow, exposure, twice, writable(A), rate, factor.mean, factor.exp_mean_log, whole
 
         def work(lo: int, hi: int) -> float:
             rows_twice(lo, hi, factor.layout.real, factor.layout.pad, *arrays)
             return 0.0
 
         executor.rows(work, *factor.exp_mean_log.shape)
-        return RowEvidence(self.gradient, self.extra, whole)
+        return RowEvidence(self.gradient, self.underflow, whole)
 
 
 def update_vb(factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor) -> float:
@@ -181,5 +181,5 @@ def _density(factor: FactorState, prior: Sequence[Array]) -> Callable[[int, int]
 
 def _inputs(factor: FactorState, evidence: RowEvidence, prior: Sequence[Array]) -> tuple[Any, ...]:
     """Arguments of the row kernels: shape of a row, gradient, then arrays (n_rows or 1, n_columns or 1)."""
-    extra = ZERO if evidence.extra is None else evidence.extra
-    return *RowShape.of(factor.layout), evidence.gradient, extra, writable(evidence.exposure), *prior
+    underflow = ZERO if evidence.underflow is None else evidence.underflow
+    return *RowShape.of(factor.layout), evidence.gradient, underflow, writable(evidence.exposure), *prior

@@ -36,9 +36,9 @@ class Deferred:
     @property
     def compiled(self) -> Any:
         """Numba's dispatcher or intrinsic."""
-        found = self.__dict__.get("_compiled")
+        compiled = self.__dict__.get("_compiled")
         # Two threads may make one; both take the first.
-        return self.__dict__.setdefault("_compiled", self._make()) if found is None else found
+        return self.__dict__.setdefault("_compiled", self._make()) if compiled is None else compiled
 
     @property
     def py_func(self) -> Any:

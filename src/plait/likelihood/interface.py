@@ -589,12 +589,12 @@ class Likelihood:
 
     def log_chance(self, values: Floats, rates: Array, state: State) -> Array:
         """log p(x | λ), (n,) for rates (n,)."""
-        found, some, possible = -np.asarray(rates, np.float64), values > 0, rates > 0
+        log_p, some, possible = -np.asarray(rates, np.float64), values > 0, rates > 0
         at = some & possible
         x, rate = np.asarray(values[at], np.float64), rates[at]
-        found[at] += self.expect(x, np.log(rate), state)[1] + self.constants(x, state)
-        found[some & ~possible] = -np.inf
-        return found
+        log_p[at] += self.expect(x, np.log(rate), state)[1] + self.constants(x, state)
+        log_p[some & ~possible] = -np.inf
+        return log_p
 
     def below(self, values: Array, rates: Array, state: State) -> Array:
         """P(value ≤ x), (n,), where rates (n, points) are equally probable; here by summing over whole numbers."""

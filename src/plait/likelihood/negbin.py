@@ -134,11 +134,11 @@ class Negbin(Likelihood):
         rate = np.exp(np.minimum(log_rate, 700.0))
         near = x * c <= 1e-4 * rate  # the difference would lose digits
         s = np.divide(c, rate, out=np.zeros(x.shape), where=near & (rate > 0))
-        found = s * x * (x - 1.0) / 2.0 * (1.0 - 2.0 * s * (2.0 * x - 1.0) / 3.0 + 1.5 * s * s * x * (x - 1.0))
+        variance = s * x * (x - 1.0) / 2.0 * (1.0 - 2.0 * s * (2.0 * x - 1.0) / 3.0 + 1.5 * s * s * x * (x - 1.0))
         r = rate[~near] / (c or 1.0)
         squares = r * r * (special.polygamma(1, r + 1.0) - special.polygamma(1, r + x[~near]))
-        found[~near] = self.expect(values, log_rate, state)[0][~near] - 1.0 - squares
-        return np.maximum(found, 0.0)
+        variance[~near] = self.expect(values, log_rate, state)[0][~near] - 1.0 - squares
+        return np.maximum(variance, 0.0)
 
     def fixed(self, values: Floats) -> Array:
         """−log Γ(x + 1)."""

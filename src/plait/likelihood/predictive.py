@@ -26,10 +26,10 @@ def log_mixture(likelihood: "Likelihood", values: Floats, rates: Array, state: "
     points = rates.shape[1]
     each = likelihood.log_chance(np.repeat(values, points), np.ascontiguousarray(rates).reshape(-1), state)
     each = each.reshape(rates.shape)
-    found = np.full(len(values), -np.inf)
+    logs = np.full(len(values), -np.inf)
     possible = np.isfinite(each).any(axis=1)
-    found[possible] = special.logsumexp(each[possible], axis=1) - np.log(points)
-    return found
+    logs[possible] = special.logsumexp(each[possible], axis=1) - np.log(points)
+    return logs
 
 
 def log_integral(likelihood: "Likelihood", values: Floats, mean: Array, variance: Array, state: "State") -> Array:
@@ -40,15 +40,15 @@ def log_integral(likelihood: "Likelihood", values: Floats, mean: Array, variance
     falls at least like e^(a+1)u.
     """
     wide = (variance > 1e-9 * mean * mean) & (mean > 0)
-    found = likelihood.log_chance(values, np.where(wide, 1.0, mean), state)
+    logs = likelihood.log_chance(values, np.where(wide, 1.0, mean), state)
     m, x = mean[wide], np.asarray(values[wide], np.float64)
     b = variance[wide] / m
     a = m / b
     own = -a * np.log1p(b)
     some = x > 0
     own[some] = _log_peaked(likelihood, x[some], a[some], b[some], state)
-    found[wide] = own
-    return found
+    logs[wide] = own
+    return logs
 
 
 def _log_peaked(likelihood: "Likelihood", x: Array, a: Array, b: Array, state: "State") -> Array:
@@ -81,15 +81,15 @@ def _mode(likelihood: "Likelihood", x: Array, a: Array, b: Array, state: "State"
 
 def summed(likelihood: "Likelihood", values: Array, rates: Array, state: "State") -> Array:
     """P(value ≤ x), (n,), of integers: an exact sum up to 16,384, a normal of equal moments beyond."""
-    found = np.empty(len(values))
+    sums = np.empty(len(values))
     for n, value in enumerate(values):
         if value >= MAX_SUMMED_VALUES:
-            found[n] = _normal(likelihood, value, rates[n], state)
+            sums[n] = _normal(likelihood, value, rates[n], state)
             continue
         counts = np.arange(np.floor(value) + 1.0)
         each = log_mixture(likelihood, counts, np.broadcast_to(rates[n], (len(counts), rates.shape[1])), state)
-        found[n] = min(float(np.exp(each).sum()), 1.0)
-    return found
+        sums[n] = min(float(np.exp(each).sum()), 1.0)
+    return sums
 
 
 def _normal(likelihood: "Likelihood", value: float, rates: Array, state: "State") -> float:
@@ -102,19 +102,19 @@ def quantiles(below: "Short", scale: float, about: Array, level: Floats | float,
 
     `level`: one, or (n,); `below`: P(x ≤ value) by cell; `scale`: of a single event; `about`: first guess, (n,).
     """
-    found, levels = np.zeros(len(about)), np.broadcast_to(level, len(about))
+    quantiles, levels = np.zeros(len(about)), np.broadcast_to(level, len(about))
 
     def short(rows: NDArray[np.int64], values: Array) -> Array:
         """Probability missing to the level."""
         return levels[rows] - below(rows, values)
 
-    rows = np.flatnonzero(short(np.arange(len(about)), found) > 0)
+    rows = np.flatnonzero(short(np.arange(len(about)), quantiles) > 0)
     high = np.maximum(about[rows], scale)
     if whole:
-        found[rows] = _whole(short, rows, np.ceil(high))
+        quantiles[rows] = _whole(short, rows, np.ceil(high))
     else:
-        found[rows] = _real(short, rows, high)
-    return found
+        quantiles[rows] = _real(short, rows, high)
+    return quantiles
 
 
 Short = Callable[[NDArray[np.int64], Array], Array]

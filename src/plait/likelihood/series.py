@@ -61,7 +61,7 @@ def _sums(shape: float, t: Array) -> tuple[Array, Array, Array, Array]:
     largest = math.exp((t.max() - shape * math.log(shape)) / (1.0 + shape))
     n = np.arange(1.0, largest + 14.0 * math.sqrt(largest) + 40.0)
     fixed = special.gammaln(shape) - special.gammaln(n + 1.0) - special.gammaln(n * shape)
-    found = np.empty((4, len(t)))
+    sums = np.empty((4, len(t)))
     piece = max((1 << 20) // len(n), 1)
     for at in range(0, len(t), piece):
         logs = np.multiply.outer(t[at : at + piece], n - 1.0) + fixed
@@ -72,8 +72,8 @@ def _sums(shape: float, t: Array) -> tuple[Array, Array, Array, Array]:
         apart = n - 1.0 - mean[:, None]
         square = (w * apart * apart).sum(axis=1) / total
         cube = (w * apart**3).sum(axis=1) / total
-        found[:, at : at + piece] = top + np.log1p(total - 1.0), mean, square, cube
-    return found[0], found[1], found[2], found[3]
+        sums[:, at : at + piece] = top + np.log1p(total - 1.0), mean, square, cube
+    return sums[0], sums[1], sums[2], sums[3]
 
 
 def _polynomials(*derivatives: Array) -> Array:

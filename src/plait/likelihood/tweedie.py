@@ -6,9 +6,9 @@ With z = λ (x/θ)^κ and w_n = zⁿ/(n! Γ(nκ)), both of these are functions o
     E[n] = Σ n w_n / Σ w_n,        term = log Σ_{n≥1} w_n,        tilt −1/θ,  fixed −log x
 
 Parameters are "shape" κ and "scale" θ. At fixed q(n) the ELBO depends on θ by −ΣM (κ E[n] log θ + x/θ), so θ = ΣMx / (κ
-ΣM E[n]); only θ has the unit of x. κ, unless given, is one of `SHAPES`. The first κ has the largest likelihood if each
-value were a single amount. `choose` maximises the ELBO over κ and θ at fixed λ and keeps the present κ unless another
-is better: a step of coordinate ascent.
+ΣM E[n]); only θ has the unit of x. κ, unless given, is one of `SHAPE_GRID`. The first κ has the largest likelihood if
+each value were a single amount. `choose` maximises the ELBO over κ and θ at fixed λ and keeps the present κ unless
+another is better: a step of coordinate ascent.
 """
 
 import math
@@ -23,7 +23,7 @@ from plait.jit import inlined, item, log1
 from plait.likelihood import series
 from plait.likelihood.interface import Likelihood, State, Sums
 
-SHAPES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+SHAPE_GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 MIN_SHAPE, MAX_SHAPE = 0.01, 100.0  # range of κ for which `series.table` is accurate
 SCALE_UPDATES = 20  # of θ, for each κ tried
 SAMPLE_ENTRIES = 1 << 14  # on which every κ is tried; the best must then be better on all entries
@@ -97,7 +97,7 @@ class Tweedie(Likelihood):
         if not sums.weight > 0:
             return {"shape": self.shape or 1.0, "scale": 1.0}
         mean, log_mean = sums.value / sums.weight, sums.log_value / sums.weight
-        shapes = np.array(SHAPES if self.shape is None else (self.shape,))
+        shapes = np.array(SHAPE_GRID if self.shape is None else (self.shape,))
         fit = shapes * (np.log(shapes) + log_mean - math.log(mean) - 1.0) - special.gammaln(shapes)
         shape = float(shapes[np.argmax(fit)])
         return {"shape": shape, "scale": mean / shape}
@@ -121,7 +121,7 @@ class Tweedie(Likelihood):
         step = len(values) // SAMPLE_ENTRIES + 1
         some = self._seen(values[::step], weights[::step], log_rate[::step])
         mean = self.bursts(state)[0]
-        tried = [self._settle({"shape": shape, "scale": mean / shape}, some) for shape in SHAPES]
+        tried = [self._settle({"shape": shape, "scale": mean / shape}, some) for shape in SHAPE_GRID]
         best = max(tried, key=lambda other: self._worth(other, some))
         if best["shape"] == state["shape"]:
             return dict(state)
@@ -185,14 +185,14 @@ class Tweedie(Likelihood):
     def below(self, values: Array, rates: Array, state: State) -> Array:
         """Σ_n P(n) P(nκ, x/θ), P(n) the mean over the rates; for large rates by a Gamma with the same three moments."""
         shape, x = state["shape"], values / state["scale"]
-        found, large = np.empty(len(values)), rates.max(axis=1) > MAX_SUMMED_RATE
+        probabilities, large = np.empty(len(values)), rates.max(axis=1) > MAX_SUMMED_RATE
         small = np.flatnonzero(~large)
         small = small[np.argsort(rates[small].max(axis=1))]  # few events are summed over where rates are small
         for at in range(0, len(small), CHUNK_CELLS):
             rows = small[at : at + CHUNK_CELLS]
-            found[rows] = _summed(x[rows], rates[rows], shape)
-        found[large] = _shifted(x[large], rates[large], shape)
-        return found
+            probabilities[rows] = _summed(x[rows], rates[rows], shape)
+        probabilities[large] = _shifted(x[large], rates[large], shape)
+        return probabilities
 
     @staticmethod
     @inlined

@@ -65,13 +65,13 @@ def sum_alone(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> list[RowB
 
 def groups(indices: Sequence[Sequence[Hashable]]) -> list[list[int]]:
     """Connected components of operands by shared indices; each ascending."""
-    found: list[tuple[set[Hashable], list[int]]] = []
+    groups: list[tuple[set[Hashable], list[int]]] = []
     for number, own in enumerate(indices):
-        joined = [group for group in found if group[0] & set(own)]
-        found = [group for group in found if not group[0] & set(own)]
+        joined = [group for group in groups if group[0] & set(own)]
+        groups = [group for group in groups if not group[0] & set(own)]
         numbers = sorted(n for _, members in joined for n in members)
-        found.append((set(own).union(*(names for names, _ in joined)), [*numbers, number]))
-    return [numbers for _, numbers in found]
+        groups.append((set(own).union(*(names for names, _ in joined)), [*numbers, number]))
+    return [numbers for _, numbers in groups]
 
 
 def subscripts(inputs: Sequence[Sequence[Hashable]], output: Sequence[Hashable]) -> str:
@@ -88,12 +88,12 @@ def contract(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> Array:
     left = sum_alone(blocks, keep)
     sizes = sizes_of(left)
     text = subscripts([block.indices for block in left], [index for index in keep if index in sizes])
-    found = 1.0
+    result = 1.0
     if left:
         # A path for some cells is one for about as many: finding it would cost more than most contractions.
         shapes = tuple(tuple(1 << (size - 1).bit_length() for size in block.values.shape) for block in left)
-        found = _expression(text, shapes)(*(block.values for block in left))
-    return np.asarray(found, np.float64).reshape([sizes.get(index, 1) for index in keep])
+        result = _expression(text, shapes)(*(block.values for block in left))
+    return np.asarray(result, np.float64).reshape([sizes.get(index, 1) for index in keep])
 
 
 @lru_cache(1 << 12)

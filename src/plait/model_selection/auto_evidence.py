@@ -17,7 +17,7 @@ from plait.data.bound import BoundRelation, Data
 from plait.data.held_out import fits_memory, hold_out
 from plait.errors import ParameterError, suggestion
 from plait.evaluation.metrics import average_precision
-from plait.evidence.link_evidence import FEW_OBSERVED, LinkEvidence, compute_neighbours, rows_in
+from plait.evidence.link_evidence import MIN_OBSERVED_SHARE, LinkEvidence, compute_neighbours, rows_in
 from plait.evidence.rule_evidence import Rules, rules_of_run
 from plait.fitting.options import AUTO, Options
 from plait.model.model import Equation, Model
@@ -44,8 +44,8 @@ def add_evidence(data: Data, given: Options, say: Say, refit: Refit) -> tuple[Da
     terms = {name: _terms(data, name, kinds) for name, kinds in chosen.items()}
     if given.evidence != AUTO:
         return _with_terms(data, given, terms)
-    found = {name: _best(data, given, name, terms[name], refit, say) for name in terms}
-    return _with_terms(data, given, found)
+    terms_added = {name: _best(data, given, name, terms[name], refit, say) for name in terms}
+    return _with_terms(data, given, terms_added)
 
 
 def _asked(data: Data, evidence: Any) -> dict[str, tuple[str, ...]]:
@@ -54,15 +54,15 @@ def _asked(data: Data, evidence: Any) -> dict[str, tuple[str, ...]]:
         return {e.relation: _kinds(data, e) for e in data.model.equations if _suits(data.relations[e.relation], e)}
     if not isinstance(evidence, Mapping):
         evidence = dict.fromkeys(data.model.relations, evidence)
-    found = {}
+    requested = {}
     for name, kinds in evidence.items():
         if name not in data.model.relations:
             raise ParameterError(
                 f"`evidence`: {name!r} is not a relation of the model.",
                 hint=suggestion(name, data.model.relations).strip() or None,
             )
-        found[name] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-        for kind in found[name]:
+        requested[name] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        for kind in requested[name]:
             if kind == AUTO:
                 raise ParameterError(
                     '`evidence`: "auto" chooses for all relations, so it cannot be in a list or a mapping.',
@@ -83,12 +83,12 @@ def _asked(data: Data, evidence: Any) -> dict[str, tuple[str, ...]]:
                     f'`evidence="rules"`: the equation of {name} is symmetric, and rules have a direction.',
                     hint="Use two factors for the two sides, U[i, r] V[j, r].",
                 )
-    return found
+    return requested
 
 
 def _suits(relation: BoundRelation, equation: Equation) -> bool:
     """Whether evidence may help: enough links, most cells observed, and latent terms next to it."""
-    observed = relation.observed_cells >= FEW_OBSERVED * relation.total_cells
+    observed = relation.observed_cells >= MIN_OBSERVED_SHARE * relation.total_cells
     enough = len(relation.links) >= MIN_HELD_OUT_LINKS and fits_memory(relation) and relation.links.in_memory
     return len(equation.indices) > 1 and bool(equation.latent) and observed and enough and not relation.open_weight
 
@@ -107,23 +107,23 @@ def _kinds(data: Data, equation: Equation) -> tuple[str, ...]:
 def _terms(data: Data, name: str, kinds: Sequence[str]) -> list[LinkEvidence | Rules]:
     relation = data.relations[name]
     axes = [data.entities[index].axis for index in relation.indices]
-    found: list[LinkEvidence | Rules] = []
+    terms: list[LinkEvidence | Rules] = []
     for kind in kinds:
         if kind == "paths":
-            found.append(LinkEvidence(name, kind, {"length": 2 if axes[0] == axes[-1] else 3}))
+            terms.append(LinkEvidence(name, kind, {"length": 2 if axes[0] == axes[-1] else 3}))
         elif kind == "rules":
-            found.append(Rules(name))  # each fit mines its own links
+            terms.append(Rules(name))  # each fit mines its own links
         else:
-            found.append(compute_neighbours(relation, axes, {}, rows_in(None)))
-    return found
+            terms.append(compute_neighbours(relation, axes, {}, rows_in(None)))
+    return terms
 
 
 def _terms_of_run(folder: str | PathLike[str]) -> dict[str, list[LinkEvidence | Rules]]:
-    found: dict[str, list[LinkEvidence | Rules]] = {}
+    terms: dict[str, list[LinkEvidence | Rules]] = {}
     for words in manifest(folder)["settings"].get("evidence_terms", {}).values():
         one = rules_of_run(words) if words["kind"] == "rules" else LinkEvidence(**words)
-        found.setdefault(words["relation"], []).append(one)
-    return found
+        terms.setdefault(words["relation"], []).append(one)
+    return terms
 
 
 def _with_terms(
@@ -152,10 +152,10 @@ def _with_terms(
 
 def _free_name(name: str, relation: str, taken: set[str]) -> str:
     """A name that the model does not have: the plain one, else with that of the relation."""
-    for found in (name, f"{name}_{relation}", *(f"{name}_{relation}_{n}" for n in range(2, 1000))):
-        if found not in taken:
-            taken.add(found)
-            return found
+    for name_tried in (name, f"{name}_{relation}", *(f"{name}_{relation}_{n}" for n in range(2, 1000))):
+        if name_tried not in taken:
+            taken.add(name_tried)
+            return name_tried
     raise ParameterError("the model has no free name for a factor of evidence.")
 
 
@@ -180,13 +180,13 @@ def _best(
 
     def score(tried: Sequence[LinkEvidence | Rules]) -> float:
         say(f"trying evidence for {name}: {' and '.join(one.kind for one in tried) or 'none'}")
-        found = []
+        scores = []
         for held_out in draws:
             if held_out is not None:
                 fit = refit(*_with_terms(held_out.data, plain, {name: tried}))
                 rates = columns(fit, name, held_out.cells, ("rate",))["rate"]
-                found.append(average_precision(held_out.values > 0, rates))
-        return float(np.mean(found)) if found else 0.0
+                scores.append(average_precision(held_out.values > 0, rates))
+        return float(np.mean(scores)) if scores else 0.0
 
     rivals: list[Sequence[LinkEvidence | Rules]] = [
         (),

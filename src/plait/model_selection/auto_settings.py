@@ -97,9 +97,9 @@ def search_weights(data: Data, work: float, refit: RefitWeights, seed: int) -> d
         for n in range(count)
     ]
     search = _WeightSearch([held_out for held_out in draws if held_out is not None], refit, {})
-    found = search.by_turns(data.open_weights)
+    weights = search.by_turns(data.open_weights)
     tried = [[dict(weights), float(scores.mean())] for weights, scores in search.tried.items()]
-    return _words(found, f"held-out links of {target}", tried)
+    return _words(weights, f"held-out links of {target}", tried)
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,16 @@ class _WeightSearch:
 
     def by_turns(self, relations: tuple[str, ...]) -> dict[str, float]:
         """Best weight of each relation in turn, with earlier ones chosen and later ones 1."""
-        found = dict.fromkeys(relations, 1.0)
+        weights = dict.fromkeys(relations, 1.0)
         for name in relations:
-            rivals = [{**found, name: weight} for weight in TUNING.side_weights]
-            sure = [rival for rival in rivals if self._better(rival, found)]
-            found = max(sure, key=lambda rival: float(self._scores(rival).mean()), default=found)
-        return found
+            rivals = [{**weights, name: weight} for weight in TUNING.side_weights]
+            sure = [rival for rival in rivals if self._better(rival, weights)]
+            weights = max(sure, key=lambda rival: float(self._scores(rival).mean()), default=weights)
+        return weights
 
-    def _better(self, rival: Mapping[str, float], found: Mapping[str, float]) -> bool:
+    def _better(self, rival: Mapping[str, float], weights: Mapping[str, float]) -> bool:
         """Whether weights predict significantly better than others."""
-        here, there = self._scores(found), self._scores(rival)
+        here, there = self._scores(weights), self._scores(rival)
         gains = there - here
         return bool(np.mean(gains) > TUNING.min_gain_errors * np.std(gains) / np.sqrt(len(gains)))
 
@@ -260,16 +260,16 @@ def choose_rank(data: Data, given: Options, say: Say) -> Options:
     loop = check_arguments(data.model, data, replace(given, rank=scale.ranks(size)), warn=False).loop
     if asked == "elbo":
         return _by_bound(data, given, scale, say)
-    found = _predicting(given, scale, loop.warm_up, say)
-    tried = [[size, score] for size, score in found.tried.items()]
-    return replace(given, rank=found.ranks, rank_by={"asked": asked, "way": found.way, "tried": tried})
+    search = _predicting(given, scale, loop.warm_up, say)
+    tried = [[size, score] for size, score in search.tried.items()]
+    return replace(given, rank=search.ranks, rank_by={"asked": asked, "way": search.way, "tried": tried})
 
 
 def _refuse_guess(data: Data, scale: Scale) -> None:
     """Refuse to search a rank for blocks on disk with too many links to try any."""
     links = sum(len(relation.links) for relation in data.relations.values())
     on_disk = not all(relation.links.in_memory for relation in data.relations.values())
-    if on_disk and scale.room and not scale.affords(scale.sizes[0]):
+    if on_disk and scale.max_ranks and not scale.affords(scale.sizes[0]):
         raise ParameterError(
             f"`rank` cannot be chosen from {links:,} links.",
             hint="Set `rank` to a number, such as `rank=20`.",
@@ -277,8 +277,8 @@ def _refuse_guess(data: Data, scale: Scale) -> None:
 
 
 def _predicting(given: Options, scale: Scale, warm_up: int, say: Say) -> RankChoice:
-    if not scale.room or given.prune or given.max_iter == 0:
-        way = "rule" if scale.room else "sizes of fixed factors"
+    if not scale.max_ranks or given.prune or given.max_iter == 0:
+        way = "rule" if scale.max_ranks else "sizes of fixed factors"
         return RankChoice(scale.ranks(rank_by_rule(scale)), way)
 
     short = SHORT_SWEEPS if given.method == "vb" else SHORT_POINT_SWEEPS
@@ -309,11 +309,11 @@ def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
         given = replace(plain, rank=dict(ranks), seed=seed, warmup=None if "init" in others else plain.warmup)
         return run_fit(data, replace(given, **others))
 
-    found = search_rank_by_elbo(scale, refit, int(given.seed or 0))
-    tried = [[size, bound] for size, bound in found.tried.items()]
-    init = means_of(found.fit) if given.restarts == 1 and given.warmup is None else None
+    search = search_rank_by_elbo(scale, refit, int(given.seed or 0))
+    tried = [[size, bound] for size, bound in search.tried.items()]
+    init = means_of(search.fit) if given.restarts == 1 and given.warmup is None else None
     words = {"asked": "elbo", "way": "elbo", "tried": tried}
-    return replace(given, rank=found.ranks, rank_by=words, init=init)
+    return replace(given, rank=search.ranks, rank_by=words, init=init)
 
 
 def _check_bound(given: Options) -> None:
@@ -337,16 +337,16 @@ def _given_sizes(data: Data, given: Options) -> dict[str, int]:
         arrays |= given.init.factors
     elif isinstance(given.init, Mapping):
         arrays |= given.init
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     sparse = sparse_names(data.model, given.fixed)
     for name, array in arrays.items():
         if name in sparse:  # the table decides when the fit binds it
-            found |= dict.fromkeys(data.model.factor(name).latent, 1)
+            sizes |= dict.fromkeys(data.model.factor(name).latent, 1)
         elif name in data.model.factors:
             indices, shape = data.model.factor(name).indices, np.shape(getattr(array, "concentration", array))
             if len(shape) == len(indices):
-                found |= {i: n for i, n in zip(indices, shape) if i in data.model.latent}
-    return found
+                sizes |= {i: n for i, n in zip(indices, shape) if i in data.model.latent}
+    return sizes
 
 
 def run_fit(data: Data, given: Options, *, short: bool = False) -> Fit:

@@ -406,17 +406,17 @@ def _with_likelihood(data: Data, relation: str, likelihood: Likelihood | None) -
 def _figures(held_out: HeldOut, fits: Sequence[Fit], links_only: bool) -> dict[str, float]:
     """Log-likelihood, average precision and AUC of the mixture, with standard errors."""
     logs, chance, link = log_score(held_out, fits, links_only), link_probability(held_out, fits), held_out.values > 0
-    found = {
+    figures = {
         "log_likelihood": float(logs.mean()),
         f"log_likelihood{ERROR_SUFFIX}": float(logs.std() / np.sqrt(len(logs))),
     }
     if link.all():
-        return found
+        return figures
     draws = list(_draws(link))
     for name, figure in (("average_precision", metrics.average_precision), ("roc_auc", metrics.roc_auc)):
-        found[name] = float(figure(link, chance))
-        found[name + ERROR_SUFFIX] = float(np.std([figure(link[at], chance[at]) for at in draws]))
-    return found
+        figures[name] = float(figure(link, chance))
+        figures[name + ERROR_SUFFIX] = float(np.std([figure(link[at], chance[at]) for at in draws]))
+    return figures
 
 
 def _draws(link: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:

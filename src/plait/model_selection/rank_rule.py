@@ -16,7 +16,7 @@ POINT_NUMBERS_PER_COORDINATE = 0.2  # … and under EM and MAP, which overfit
 MAX_RULE_RANK = 64  # larger ranks must be shown to predict better
 MAX_MEMORY_SHARE = 0.25  # of the machine's, for all arrays of all factors
 ARRAYS_PER_FACTOR = 12  # in a fit and its result
-BYTES = 8
+NUMBER_BYTES = 8  # of a double
 
 
 @dataclass(frozen=True)
@@ -27,25 +27,25 @@ class Scale:
     """
 
     data: Data
-    room: Mapping[str, int]
+    max_ranks: Mapping[str, int]
     given: Mapping[str, int]
     generous: float = VB_NUMBERS_PER_COORDINATE
 
     def ranks(self, size: int) -> dict[str, int]:
         """Size of every latent index, in the model's order."""
         axis = self.data.model.axis
-        room = {axis(i): min(self.room[j] for j in self.room if axis(j) == axis(i)) for i in self.room}
-        return {i: self.given[i] if i in self.given else min(size, room[axis(i)]) for i in self.data.model.latent}
+        limits = {axis(i): min(self.max_ranks[j] for j in self.max_ranks if axis(j) == axis(i)) for i in self.max_ranks}
+        return {i: self.given[i] if i in self.given else min(size, limits[axis(i)]) for i in self.data.model.latent}
 
     @property
-    def most(self) -> int:
+    def max_size(self) -> int:
         """The size beyond which nothing grows."""
-        return max(self.room.values(), default=1)
+        return max(self.max_ranks.values(), default=1)
 
     @property
     def sizes(self) -> list[int]:
         """Ascending sizes to choose from; a few for all data, since kernels are compiled for each."""
-        return [size for size in TUNING.rank_sizes if size <= self.most]
+        return [size for size in TUNING.rank_sizes if size <= self.max_size]
 
     def work(self, size: int) -> float:
         """Products per sweep: for every link, the number of components of its terms."""
@@ -76,7 +76,7 @@ class Scale:
     def affords(self, size: int) -> bool:
         """Whether a fit of this size fits the limits of memory and time."""
         return (
-            BYTES * ARRAYS_PER_FACTOR * self.numbers(size) <= MAX_MEMORY_SHARE * memory()
+            NUMBER_BYTES * ARRAYS_PER_FACTOR * self.numbers(size) <= MAX_MEMORY_SHARE * memory()
             and self.work(size) <= TUNING.max_sweep_products
         )
 
@@ -88,7 +88,7 @@ class Scale:
 def scale_of(data: Data, given: Mapping[str, int], generous: float = VB_NUMBERS_PER_COORDINATE) -> Scale:
     """Scale of a model on its data; `given`: sizes of indices of given factors."""
     open_indices = [index for index in data.model.latent if index not in given]
-    return Scale(data, {index: max(1, _room(data, index)) for index in open_indices}, given, generous)
+    return Scale(data, {index: max(1, _max_rank_of(data, index)) for index in open_indices}, given, generous)
 
 
 def rank_by_rule(scale: Scale) -> int:
@@ -101,20 +101,20 @@ def rank_by_rule(scale: Scale) -> int:
     return min(sizes, key=lambda size: abs(math.log(max(scale.numbers(size), 1.0) / max(wanted, 1.0))))
 
 
-def _room(data: Data, index: str) -> int:
+def _max_rank_of(data: Data, index: str) -> int:
     """The most components that any term can use."""
     holders = [name for name in data.model.factors if index in data.model.factor(name).latent]
     if len(holders) == 1 and len(data.model.factor(holders[0]).visible) > 1:
         return 1  # only a factor over pairs has it: its values would be summed
     return max(
-        _room_in(data, equation, term, index)
+        _max_rank_in(data, equation, term, index)
         for equation in data.model.equations
         for term in equation.terms
         if index in term.indices
     )
 
 
-def _room_in(data: Data, equation: Equation, term: Summand, index: str) -> int:
+def _max_rank_in(data: Data, equation: Equation, term: Summand, index: str) -> int:
     """At most the number of links, and of components that explain all cells exactly.
 
     Between two factors an index is that of a matrix product, whose rank is at most the number of visible cells on

@@ -37,8 +37,8 @@ def log_score(held_out: HeldOut, fits: Sequence[Fit], links_only: bool = False) 
 
 def link_probability(held_out: HeldOut, fits: Sequence[Fit]) -> Array:
     """Probability (n_cells,) of a link under the mixture of some fits."""
-    found = [columns(fit, held_out.relation, held_out.cells, ("probability",))["probability"] for fit in fits]
-    return np.asarray(np.mean(found, axis=0))
+    probabilities = [columns(fit, held_out.relation, held_out.cells, ("probability",))["probability"] for fit in fits]
+    return np.asarray(np.mean(probabilities, axis=0))
 
 
 def log_probability(fit: Fit, relation: str, cells: AnyArray, values: Array, links_only: bool = False) -> Array:
@@ -47,9 +47,9 @@ def log_probability(fit: Fit, relation: str, cells: AnyArray, values: Array, lin
     if links_only or likelihood.binary:
         chance = columns(fit, relation, cells, ("probability",))["probability"]
         return np.asarray(np.log(np.maximum(np.where(values > 0, chance, 1.0 - chance), MIN_PROBABILITY)))
-    found = columns(fit, relation, cells, ("rate", "variance"))
-    rate = np.maximum(found["rate"], MIN_PROBABILITY)
-    return likelihood.log_probability_by_moments(values, rate, found["variance"], fit.likelihood_params[relation])
+    moments = columns(fit, relation, cells, ("rate", "variance"))
+    rate = np.maximum(moments["rate"], MIN_PROBABILITY)
+    return likelihood.log_probability_by_moments(values, rate, moments["variance"], fit.likelihood_params[relation])
 
 
 RefitHeldOut = Callable[[Data, Mapping[str, int], int], Fit]  # data, ranks, seed: a short fit
@@ -59,9 +59,9 @@ MIN_HELD_OUT_LINKS = 100  # fewer cannot distinguish ranks
 MEMBERS_BY_WORK = ((1e6, 4), (1e7, 2))  # fits per setting that a search compares, up to this many products per sweep
 MAX_SCORED_LINKS = 20_000  # held out by a search for a rank: more say no more, and each has ten zeros
 MIN_SEARCH_RANK = 4  # where the climb starts
-MAX_MISSES = 2  # sizes in a row that rank no better end the climb: …
+MAX_FAILURES = 2  # sizes in a row that rank no better end the climb: …
 MIN_GAIN = 0.003  # … of average precision or log-likelihood
-FEW_LINKS = 5_000  # up to which ranks are compared by two draws of held-out links and two fits for each
+MAX_REPEATED_LINKS = 5_000  # up to which ranks are compared by two draws of held-out links and two fits for each
 MAX_SEARCH_SHARE = 0.4  # of the products of the fits that will follow …
 FREE_PRODUCTS = 1.2e8  # … or as many, tenths of a second
 SWEEP_PRODUCTS = 3e5  # that take as long as the rest of a sweep
@@ -89,21 +89,21 @@ def search_rank_by_prediction(
     if relation is None or len(sizes) < 2:
         return RankChoice(scale.ranks(rank_by_rule(scale)), "rule")
     judged = scale.data.relations[relation]
-    is_few = len(judged.links) <= FEW_LINKS
+    is_few = len(judged.links) <= MAX_REPEATED_LINKS
     n_draws, n_members = (2 if is_few else 1), (2 if is_few or not alone else 1)
     by_rank = judged.observed_zeros >= len(judged.links)
     parts = [_draw(scale.data, relation, [seed, MIN_HELD_OUT_LINKS, n], by_rank) for n in range(n_draws)]
 
     def score(size: int) -> float:
         """Mean over the draws."""
-        found = []
+        scores = []
         for n, held_out in enumerate(parts):
             seeds = range(seed + n * n_members, seed + (n + 1) * n_members)
             fits = [refit(held_out.data, scale.ranks(size), own) for own in seeds]
             teams = [[fit] for fit in fits] if alone else [fits]
             judge = _average_precision if by_rank else _mean_log_score
-            found += [judge(held_out, team) for team in teams]
-        return float(np.mean(found))
+            scores += [judge(held_out, team) for team in teams]
+        return float(np.mean(scores))
 
     def cost(size: int) -> float:
         """Products of a sweep, and what else it takes."""
@@ -130,13 +130,13 @@ def _climb(
 ) -> dict[int, float]:
     """Scores of ascending sizes, until two in a row are hardly better; one where the second costs much."""
     tried: dict[int, float] = {}
-    misses, reached = 0, -math.inf
+    n_failures, reached = 0, -math.inf
     for size in sizes:
-        if misses == MAX_MISSES or (misses and not affordable(tried, size)):
+        if n_failures == MAX_FAILURES or (n_failures and not affordable(tried, size)):
             break
         tried[size] = score(size)
-        misses = 0 if tried[size] > reached + MIN_GAIN else misses + 1
-        reached = reached if misses else tried[size]
+        n_failures = 0 if tried[size] > reached + MIN_GAIN else n_failures + 1
+        reached = reached if n_failures else tried[size]
     return tried
 
 
@@ -146,11 +146,11 @@ def _best(tried: Mapping[int, float]) -> int:
 
 def _draw(data: Data, relation: str, seed: list[int], by_rank: bool) -> HeldOut:
     """Held-out cells of a relation; where they are ranked, held-out links look like zeros."""
-    found = hold_out(
+    judged = hold_out(
         data, relation, HELD_OUT_FRACTION, np.random.default_rng(seed), as_zeros=by_rank, max_links=MAX_SCORED_LINKS
     )
-    assert found is not None  # a tenth of at least 100 links
-    return found
+    assert judged is not None  # a tenth of at least 100 links
+    return judged
 
 
 def _average_precision(held_out: HeldOut, fits: Sequence[Fit]) -> float:
@@ -166,14 +166,14 @@ def _mean_log_score(held_out: HeldOut, fits: Sequence[Fit]) -> float:
 def _judged(data: Data) -> str | None:
     """The first relation with latent indices, enough links and a given weight."""
     names = (e.relation for e in data.model.equations if e.latent and not data.relations[e.relation].open_weight)
-    found = next((name for name in names if len(data.relations[name].links) >= MIN_HELD_OUT_LINKS), None)
-    return found if found is None or fits_memory(data.relations[found]) else None
+    relation = next((name for name in names if len(data.relations[name].links) >= MIN_HELD_OUT_LINKS), None)
+    return relation if relation is None or fits_memory(data.relations[relation]) else None
 
 
 Means = dict[str, Array]
 RefitRanks = Callable[..., Fit]  # ranks, seed; and perhaps init=, sweeps=
 
-RESTARTS = 2  # of every size; the best counts
+ELBO_RESTARTS = 2  # of every size; the best counts
 DROP_CANDIDATES = 16  # weakest components of an index
 SCREENING_SWEEPS = 20  # after which drops are compared
 FITTED_DROPS = 2  # that are then fitted until convergence
@@ -192,7 +192,7 @@ def search_rank_by_elbo(scale: Scale, refit: RefitRanks, seed: int) -> ElboChoic
     """The ranks with the best ELBO."""
     tried: dict[int, Fit] = {}
     for size in _doubled(scale):
-        starts = [refit(scale.ranks(size), seed + start) for start in range(RESTARTS)]
+        starts = [refit(scale.ranks(size), seed + start) for start in range(ELBO_RESTARTS)]
         tried[size] = max(starts, key=lambda fit: fit.objective)
         if tried[size].objective < max(fit.objective for fit in tried.values()):
             break
@@ -205,9 +205,9 @@ def _doubled(scale: Scale) -> Iterator[int]:
     size = 1
     while scale.affords(size):
         yield size
-        if size >= scale.most:
+        if size >= scale.max_size:
             return
-        size = min(2 * size, scale.most)
+        size = min(2 * size, scale.max_size)
 
 
 def dropped(fit: Fit, scale: Scale, refit: RefitRanks, seed: int) -> Fit:
@@ -220,7 +220,7 @@ def dropped(fit: Fit, scale: Scale, refit: RefitRanks, seed: int) -> Fit:
 def _without_one(fit: Fit, scale: Scale, refit: RefitRanks, seed: int) -> Fit | None:
     """The best fit with one component less, if its ELBO is no lower."""
     glances = []
-    for index in scale.room:
+    for index in scale.max_ranks:
         ranks = fit.rank | {index: fit.rank[index] - 1}
         for component in np.argsort(strength(fit, index), kind="stable")[:DROP_CANDIDATES] if ranks[index] else ():
             rest = without(fit, index, int(component))

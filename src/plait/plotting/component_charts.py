@@ -168,8 +168,8 @@ def _listed(fit: Fitted, top: int) -> "pl.DataFrame":
     key = f"components of {top!r}"
     if key not in fit._cached_answers:
         fit._cached_answers[key] = entities_of(fit, top=top)
-    found: pl.DataFrame = fit._cached_answers[key]
-    return found
+    table: pl.DataFrame = fit._cached_answers[key]
+    return table
 
 
 def draw_components(rows: "pl.DataFrame", others: int = 0) -> Spec:
@@ -191,14 +191,14 @@ def draw_components(rows: "pl.DataFrame", others: int = 0) -> Spec:
 def _panels(name: str, rows: list[Row]) -> list[Spec]:
     kinds = [(kind, list(own)) for kind, own in groupby(rows, key=lambda row: (row["factor"], row["axis"]))]
     axes = [axis for (_, axis), _ in kinds]
-    found = []
+    panels = []
     for place, ((factor, axis), own) in enumerate(kinds):
         title = f"{axis} ({factor})" if axes.count(axis) > 1 else axis
         shown = [_bar(row) for row in own]
         first = place == 0
         below = ", ".join(filter(None, (own[0]["name"], _shares(own[0])))) if first else ""
-        found.append(bars(shown, f"{name} · {title}", below))
-    return found
+        panels.append(bars(shown, f"{name} · {title}", below))
+    return panels
 
 
 def _bar(row: Row) -> dict[str, Any]:

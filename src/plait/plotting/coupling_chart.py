@@ -47,12 +47,12 @@ def cells(fit: Fitted) -> CouplingCells:
     )
 
 
-def draw(found: CouplingCells) -> Spec:
+def draw(cells: CouplingCells) -> Spec:
     """Components below each other, relations side by side; a cell has the component's share of the relation."""
-    several = len({row["index"] for row in found.rows}) > 1
+    several = len({row["index"] for row in cells.rows}) > 1
     listed = [
-        {**row, "name": _component(row, several, found.names), "from": _relation(row), "text": _percent(row["share"])}
-        for row in found.rows
+        {**row, "name": _component(row, several, cells.names), "from": _relation(row), "text": _percent(row["share"])}
+        for row in cells.rows
     ]
     names, relations = (list(dict.fromkeys(row[field] for row in listed)) for field in ("name", "from"))
     most = max((row["share"] for row in listed), default=1.0) or 1.0

@@ -87,12 +87,12 @@ def _name(labels: Any, titles: Titles | None, row: int) -> str:
 
 def _points(parts: Sequence[Holding]) -> Array:
     """Square roots of profiles, (n_entities, n_components of all factors): their products are similarities."""
-    found = []
+    points = []
     for part, weight in zip(parts, weights_of(parts)):
         mean = part.summed(part.posterior.mean)
         held = mean.reshape(len(mean), -1).astype(np.float64) * part.rest.ravel()
-        found.append(np.sqrt(weight * profiles(held)))
-    return np.concatenate(found, axis=1)
+        points.append(np.sqrt(weight * profiles(held)))
+    return np.concatenate(points, axis=1)
 
 
 def scaled(points: Array) -> Array:
@@ -134,21 +134,21 @@ def _groups(fit: Fitted, part: Holding, rows: Rows) -> list[str]:
             for one in map(int, first)]  # fmt: skip
 
 
-def draw(found: EntityMap) -> Spec:
+def draw(drawing: EntityMap) -> Spec:
     """Points by their largest component, the largest ones labelled where there is room."""
-    low, high = found.places.min(axis=0), found.places.max(axis=0)
+    low, high = drawing.places.min(axis=0), drawing.places.max(axis=0)
     pixels = 1.0 / max(*((high - low) / [WIDTH, HEIGHT]), 1e-9)
-    at = (found.places - (low + high) / 2) * pixels + [WIDTH / 2, HEIGHT / 2]
-    labelled = _labelled(found, at)
+    at = (drawing.places - (low + high) / 2) * pixels + [WIDTH / 2, HEIGHT / 2]
+    labelled = _labelled(drawing, at)
     rows = [
         {
             "x": float(x), "y": float(HEIGHT - y), "name": name, "series": group,
-            "label": cut(name) if n in labelled else "", "size": 160 if n == found.chosen else 45,
+            "label": cut(name) if n in labelled else "", "size": 160 if n == drawing.chosen else 45,
         }
-        for n, ((x, y), name, group) in enumerate(zip(at, found.names, found.groups))
+        for n, ((x, y), name, group) in enumerate(zip(at, drawing.names, drawing.groups))
     ]  # fmt: skip
-    names = [name for name in dict.fromkeys(found.groups) if name != OTHER]
-    names += [OTHER] if OTHER in found.groups else []
+    names = [name for name in dict.fromkeys(drawing.groups) if name != OTHER]
+    names += [OTHER] if OTHER in drawing.groups else []
     colour, _, shape = series(sorted(names, key=lambda name: (name == OTHER, _number(name))))
     range_ = shape["scale"]["range"]  # colours repeat after as many groups as shapes do
     shape = shape | {
@@ -186,7 +186,7 @@ def _number(name: str) -> int:
     return int(first) if first.isdecimal() else 0
 
 
-def _labelled(found: EntityMap, at: Array) -> set[int]:
+def _labelled(drawing: EntityMap, at: Array) -> set[int]:
     """Points whose labels do not meet another label: the chosen entity, those near it, then those of most links."""
     boxes: list[tuple[float, float, float, float]] = []
     labelled: set[int] = set()
@@ -194,8 +194,8 @@ def _labelled(found: EntityMap, at: Array) -> set[int]:
         if len(labelled) >= MAX_LABELS:
             break
         x, y = float(at[n, 0]), float(at[n, 1])
-        box = (x, y - LINE / 2, x + 10 + LETTER * min(len(found.names[n]), int(NAME_PIXELS / LETTER)), y + LINE / 2)
-        if n == found.chosen or not any(
+        box = (x, y - LINE / 2, x + 10 + LETTER * min(len(drawing.names[n]), int(NAME_PIXELS / LETTER)), y + LINE / 2)
+        if n == drawing.chosen or not any(
             box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in boxes
         ):
             boxes.append(box)

@@ -47,19 +47,23 @@ def side_by_side(metrics: Tested, compare_with: OtherMetrics, curve: str) -> dic
     if not isinstance(others, Mapping) or not all(hasattr(one, "figures") for one in others.values()):
         wanted = "a result of plait.evaluate, or a dict of results by name"
         raise ParameterError.must_be("compare_with", wanted, compare_with)
-    found = {OWN: metrics} | {str(name): one for name, one in others.items()}
-    return {name: one for name, one in found.items() if name == OWN or compare_with is not None or curve in one.curves}
+    metrics_by_name = {OWN: metrics} | {str(name): one for name, one in others.items()}
+    return {
+        name: one
+        for name, one in metrics_by_name.items()
+        if name == OWN or compare_with is not None or curve in one.curves
+    }
 
 
 def table_of(metrics: Tested, curve: str) -> "pl.DataFrame":
     """The points of a curve, where the test tells them."""
-    found = metrics.curves.get(curve)
-    if found is None:
+    table = metrics.curves.get(curve)
+    if table is None:
         raise PlaitError(
             f"there is no {CURVES[curve]} of {metrics.relation}: the test has no zeros.",
             hint='Hold out links and zeros: plait.train_test_split with `by="cells"`.',
         )
-    return found
+    return table
 
 
 def _named(name: str, metrics: Tested, figure: str, word: str) -> str:

@@ -57,11 +57,11 @@ def near(fit: Fitted, axis: str, name: Any, k: int = 10) -> list[Neighbourhood]:
         raise ParameterError.must_be("k", "an integer of at least 1", k)
     row_named(fit.entities[axis], name, "name")
     own = fit.entities[axis].axis
-    found = []
+    neighbours = []
     if any(fit.model.axis(holding.index) == own for holding in holdings(fit)):
-        found.append(_alike(fit, axis, name, int(k)))
-    found += [links for links in _links(fit, own, name, int(k)) if links.rows]
-    return found[: MAX_PANELS + 1]
+        neighbours.append(_alike(fit, axis, name, int(k)))
+    neighbours += [links for links in _links(fit, own, name, int(k)) if links.rows]
+    return neighbours[: MAX_PANELS + 1]
 
 
 def _alike(fit: Fitted, axis: str, name: Any, k: int) -> Neighbourhood:
@@ -116,9 +116,9 @@ def _link(fit: Fitted, relation: str, index: str, row: Mapping[str, Any], kind: 
     return {"name": cut(name), "full": name, "value": row["probability"], **ends, "kind": kind}
 
 
-def draw(found: list[Neighbourhood]) -> Spec:
+def draw(neighbours: list[Neighbourhood]) -> Spec:
     """A ranked list of dots for each; known links are filled circles, predicted ones hollow diamonds."""
-    return finished({"concat": [_panel(one) for one in found], "columns": 2, "spacing": 22})
+    return finished({"concat": [_panel(one) for one in neighbours], "columns": 2, "spacing": 22})
 
 
 def _panel(one: Neighbourhood) -> Spec:

@@ -68,25 +68,25 @@ def _thinned(steps: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     return list(steps) if last < MAX_POINTS else [steps[round(n * last / (MAX_POINTS - 1))] for n in range(MAX_POINTS)]
 
 
-def draw_objective(found: Rise) -> Spec:
+def draw_objective(rise: Rise) -> Spec:
     """The bound by sweep; other members as thin lines."""
-    word = f"sweep (from {found.first:,} on; earlier values are far lower)" if found.first > 0 else "sweep"
+    word = f"sweep (from {rise.first:,} on; earlier values are far lower)" if rise.first > 0 else "sweep"
     across = number("sweep", word, scale={"nice": False, "zero": False}, axis={"tickMinStep": 1, "format": "d"})
-    up = number("objective", found.name, scale={"zero": False}, axis={"format": ",.7~g"})
+    up = number("objective", rise.name, scale={"zero": False}, axis={"format": ",.7~g"})
     layers: list[Spec] = [
         {
-            "data": plain(_rows([("fit", found.shown)])),
-            "mark": {"type": "line", "color": BLUE, "strokeWidth": 2.5, "point": len(found.shown) < 3},
-            "encoding": {"x": across, "y": up, "tooltip": tips(sweep="sweep", objective=found.name)},
+            "data": plain(_rows([("fit", rise.shown)])),
+            "mark": {"type": "line", "color": BLUE, "strokeWidth": 2.5, "point": len(rise.shown) < 3},
+            "encoding": {"x": across, "y": up, "tooltip": tips(sweep="sweep", objective=rise.name)},
         },
         {
-            "data": plain(_rows([("fit", found.shown[-1:])])),
+            "data": plain(_rows([("fit", rise.shown[-1:])])),
             "mark": {"type": "point", "filled": True, "size": 45, "color": BLUE, "opacity": 1},
             "encoding": {"x": across, "y": up},
         },
     ]
-    if found.others:
-        thin = [(f"member {n + 1}", line) for n, line in enumerate(found.others)]
+    if rise.others:
+        thin = [(f"member {n + 1}", line) for n, line in enumerate(rise.others)]
         others: Spec = {
             "data": plain(_rows(thin)),
             "mark": {"type": "line", "color": GREY, "strokeWidth": 1, "strokeDash": [4, 2]},
@@ -116,9 +116,9 @@ class Tries:
 
 def tried(fit: Fitted) -> Tries:
     """What the fit tried to find its rank."""
-    found = fit.settings.get("rank_by")
-    if not found or not found["tried"]:
-        how = f"was chosen by {found['way']}, without a search" if found else "was given"
+    tries = fit.settings.get("rank_by")
+    if not tries or not tries["tried"]:
+        how = f"was chosen by {tries['way']}, without a search" if tries else "was given"
         raise PlaitError(
             f"there are no ranks to compare: the rank of this fit {how}.",
             hint='Remove `rank` or set `rank="elbo"` for a search, or use plait.grid_search.',
@@ -126,9 +126,9 @@ def tried(fit: Fitted) -> Tries:
     best = _size(fit)
     rows = [
         {"rank": size, "score": float(score), "error": None, "series": "", "chosen": size == best}
-        for size, score in found["tried"]
+        for size, score in tries["tried"]
     ]
-    way = found["way"]
+    way = tries["way"]
     score = BOUND if way == "elbo" else ORDER if way.startswith("held-out links") else HIDDEN
     return Tries(rows, score, ", ".join(map(str, fit.rank.values())))
 
@@ -143,7 +143,7 @@ def compared(rows: Sequence[Mapping[str, Any]], by: str) -> Tries:
     """The settings of a `plait.GridSearch`: a line for every other setting than the rank."""
     figure = "objective" if by == "elbo" else "log_likelihood"
     others = [name for name in SETTINGS[1:] if len({str(row.get(name)) for row in rows}) > 1]
-    found = [
+    points = [
         {
             "rank": row["rank"],
             "score": float(row[figure]),
@@ -153,24 +153,24 @@ def compared(rows: Sequence[Mapping[str, Any]], by: str) -> Tries:
         }
         for place, row in enumerate(rows)
     ]
-    return Tries(found, BOUND if by == "elbo" else HIDDEN, str(rows[0]["rank"]))
+    return Tries(points, BOUND if by == "elbo" else HIDDEN, str(rows[0]["rank"]))
 
 
-def draw_ranks(found: Tries) -> Spec:
+def draw_ranks(tries: Tries) -> Spec:
     """Scores by rank, the chosen one ringed."""
-    sizes = list(dict.fromkeys(row["rank"] for row in found.rows))
+    sizes = list(dict.fromkeys(row["rank"] for row in tries.rows))
     ordered = sorted(sizes) if all(isinstance(size, int) for size in sizes) else sizes
     rows = [
         {**row, "rank": str(row["rank"]), "place": ordered.index(row["rank"]),
          **_ends(row["score"], row["error"])}
-        for row in found.rows
+        for row in tries.rows
     ]  # fmt: skip
     x: Spec = {"field": "rank", "type": "ordinal", "sort": [str(size) for size in ordered], "title": "rank",
                "axis": {"labelAngle": 0, "labelLimit": 90}}  # fmt: skip
-    y = number("score", found.score, scale={"zero": False}, axis={"format": ",.6~g"})
+    y = number("score", tries.score, scale={"zero": False}, axis={"format": ",.6~g"})
     colour, dash, shape = series(list(dict.fromkeys(row["series"] for row in rows)))
     order = {"field": "place", "type": "quantitative"}
-    said = tips(rank="rank#", score=found.score, error="± se")
+    said = tips(rank="rank#", score=tries.score, error="± se")
     layers: list[Spec] = [
         {
             "mark": {"type": "line", "strokeWidth": 1.5},

@@ -26,13 +26,13 @@ ALT_NAME_CHARACTERS = 60
 
 def objective(fit: Fitted) -> Picture:
     """The objective by sweep."""
-    found = bounds.rise(fit)
-    (first, low), (last, high) = found.shown[0], found.shown[-1]
-    members = f" Thin lines: {len(found.others)} other members." if found.others else ""
+    rise = bounds.rise(fit)
+    (first, low), (last, high) = rise.shown[0], rise.shown[-1]
+    members = f" Thin lines: {len(rise.others)} other members." if rise.others else ""
     rises = f"rises from {significant(low)} at sweep {first:,} to {significant(high)} at sweep {last:,}"
     if first == last:
         rises = f"is {significant(high)} at sweep {last:,}"
-    return Picture(lambda: bounds.draw_objective(found), f"The {found.name} {rises}.{members}")
+    return Picture(lambda: bounds.draw_objective(rise), f"The {rise.name} {rises}.{members}")
 
 
 def components(fit: Fitted, component: int | None = None, index: str | None = None, top: int = 8) -> Picture:
@@ -61,12 +61,12 @@ def _card_words(rows: "pl.DataFrame", component: int | None) -> str:
 
 def coupling(fit: Fitted) -> Picture:
     """The heat map of components and relations."""
-    found = couplings.cells(fit)
-    kinds = {(row["index"], row["component"]): row["kind"] for row in found.rows}
+    cells = couplings.cells(fit)
+    kinds = {(row["index"], row["component"]): row["kind"] for row in cells.rows}
     shared = sum(kind == "shared" for kind in kinds.values())
     words = f"Shares of {len(kinds)} components in each relation's counts; {shared} are shared by several relations"
-    left = f", {found.others:,} others have negligible shares" if found.others else ""
-    return Picture(lambda: couplings.draw(found), f"{words}{left}.")
+    left = f", {cells.others:,} others have negligible shares" if cells.others else ""
+    return Picture(lambda: couplings.draw(cells), f"{words}{left}.")
 
 
 def rank(fit: Fitted) -> Picture:
@@ -79,10 +79,10 @@ def choice(rows: Sequence[Mapping[str, Any]], by: str) -> Picture:
     return _ranks(objective_charts.compared(rows, by))
 
 
-def _ranks(found: objective_charts.Tries) -> Picture:
-    scores = ", ".join(f"rank {row['rank']}: {row['score']:,.5g}" for row in found.rows[:12])
+def _ranks(tries: objective_charts.Tries) -> Picture:
+    scores = ", ".join(f"rank {row['rank']}: {row['score']:,.5g}" for row in tries.rows[:12])
     return Picture(
-        lambda: objective_charts.draw_ranks(found), f"The {found.score} by rank. {scores}. Chosen: {found.chosen}."
+        lambda: objective_charts.draw_ranks(tries), f"The {tries.score} by rank. {scores}. Chosen: {tries.chosen}."
     )
 
 
@@ -100,32 +100,35 @@ def entity(fit: Fitted, axis: str, name: Any) -> Picture:
 
 def neighbourhood(fit: Fitted, axis: str, name: Any, k: int = 10) -> Picture:
     """The most similar entities, and the strongest links."""
-    found = neighbours.near(fit, axis, name, k)
+    neighbourhoods = neighbours.near(fit, axis, name, k)
     parts = []
-    for one in found:
+    for one in neighbourhoods:
         first = ", ".join(f"{_short(row['name'])} {row['value']:.2g}" for row in one.rows[:ALT_NAMES])
         parts.append(f"{one.title}: {first}")
     words = f"Lists of the neighbours of {axis} {_short(name)}. {'. '.join(parts)}."
-    return Picture(lambda: neighbours.draw(found), words)
+    return Picture(lambda: neighbours.draw(neighbourhoods), words)
 
 
 def entity_map(fit: Fitted, axis: str, name: Any = None) -> Picture:
     """The map of an axis, or of one entity and those around it."""
-    found = entity_maps.entity_map(fit, axis, name)
-    words = f"Map of {len(found.rows):,} of {found.size:,} entities of {found.axis}; near points have like components."
-    if found.chosen is not None:
-        near = ", ".join(_short(found.names[n]) for n in list(found.near)[:ALT_NAMES])
-        words += f" Most similar to {_short(found.names[found.chosen])}: {near}."
-    return Picture(lambda: entity_maps.draw(found), words)
+    drawing = entity_maps.entity_map(fit, axis, name)
+    count = f"{len(drawing.rows):,} of {drawing.size:,}"
+    words = f"Map of {count} entities of {drawing.axis}; near points have like components."
+    if drawing.chosen is not None:
+        near = ", ".join(_short(drawing.names[n]) for n in list(drawing.near)[:ALT_NAMES])
+        words += f" Most similar to {_short(drawing.names[drawing.chosen])}: {near}."
+    return Picture(lambda: entity_maps.draw(drawing), words)
 
 
 def trends(fit: Fitted, component: int | None = None, index: str | None = None) -> list[Picture]:
     """Components along an ordered axis; none without chains."""
-    found = trends_chart.trends(fit, component, index=index) if trends_chart.chains(fit) else []
-    if not found:
+    trend_lines = trends_chart.trends(fit, component, index=index) if trends_chart.chains(fit) else []
+    if not trend_lines:
         return []
-    words = "; ".join(f"{one.name} ends at {one.rows[-1]['level']:.2f} of its mean" for one in found[:ALT_NAMES])
-    return [Picture(lambda: trends_chart.draw(found), f"Levels of components by period, with a forecast: {words}.")]
+    words = "; ".join(f"{one.name} ends at {one.rows[-1]['level']:.2f} of its mean" for one in trend_lines[:ALT_NAMES])
+    return [
+        Picture(lambda: trends_chart.draw(trend_lines), f"Levels of components by period, with a forecast: {words}.")
+    ]
 
 
 def calibration(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:

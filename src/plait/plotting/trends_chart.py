@@ -19,7 +19,7 @@ from plait.plotting.theme import BLUE, Spec, finished, heading, number, plain, t
 from plait.storage.fitted import Fitted
 
 MAX_TRENDS = 12  # components of a factor
-BAND = (0.05, 0.95)
+BAND_QUANTILES = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ def trends(fit: Fitted, component: int | None = None, steps: int = 3, index: str
             "no factor changes along an ordered axis, so there are no trends.",
             hint="Declare the index of time in the model, such as `month: ordered`, and fit again.",
         )
-    found = []
+    trend_lines = []
     for name in chains(fit):
         latent = fit.state.factors[name].layout.latent
         if component is None or (latent and index in (None, first_index(fit.model, latent[0]))):
-            found += _of_factor(fit, name, component, steps)
-    return found
+            trend_lines += _of_factor(fit, name, component, steps)
+    return trend_lines
 
 
 def _of_factor(fit: Fitted, name: str, component: int | None, steps: int) -> list[Trend]:
@@ -69,7 +69,7 @@ def _of_factor(fit: Fitted, name: str, component: int | None, steps: int) -> lis
     level, spread = (_by_period(array, chain.axis, len(layout.visible), power) for array, power in ((E, 1), (V, 2)))
     unit = level[: len(names)].mean(axis=0)
     level, spread = level / unit, spread / unit**2
-    low, high = (_quantile(level, spread, q) for q in BAND)
+    low, high = (_quantile(level, spread, q) for q in BAND_QUANTILES)
     periods, kind = _periods(names, steps)
 
     def rows(column: int, begin: int, end: int) -> list[dict[str, Any]]:
@@ -109,10 +109,10 @@ def _periods(names: Any, steps: int) -> tuple[list[Any], str]:
         later = later_names(names.axis, names.names, steps).to_list() if steps else []
     except ParameterError:  # text has no later names
         later = [f"+{n + 1}" for n in range(steps)]
-    found = [*names, *later]
-    if isinstance(found[0], datetime.date):
-        return [write_label(name) for name in found], "temporal"
-    return found, "quantitative" if isinstance(found[0], int) and not isinstance(found[0], bool) else "ordinal"
+    periods = [*names, *later]
+    if isinstance(periods[0], datetime.date):
+        return [write_label(name) for name in periods], "temporal"
+    return periods, "quantitative" if isinstance(periods[0], int) and not isinstance(periods[0], bool) else "ordinal"
 
 
 def _columns(fit: Fitted, latent: Sequence[str], size: int, component: int | None) -> list[int]:
@@ -139,9 +139,9 @@ def _named(fit: Fitted, factor: str, column: int) -> str:
     return title(names_of(fit), first_index(fit.model, latent[0]), column, several=len(fit.rank) > 1)
 
 
-def draw(found: Sequence[Trend]) -> Spec:
+def draw(trend_lines: Sequence[Trend]) -> Spec:
     """A panel per component: its level, 1 on average, with 90 % bands; the forecast is dashed."""
-    return finished({"concat": [_panel(one) for one in found], "columns": 2, "spacing": 22})
+    return finished({"concat": [_panel(one) for one in trend_lines], "columns": 2, "spacing": 22})
 
 
 def _panel(one: Trend) -> Spec:

@@ -7,7 +7,7 @@ from plait.rendering.svg import BLUE, CONFIG, GREY, INK, VERMILION
 
 BOX_PIXELS = 130  # from the middle of a box to that of the next one
 BOX_WIDTH, BOX_HEIGHT = 116, 30
-HEIGHT = 150
+CHART_PIXELS = 150
 MAX_BOXES = 12  # of a row, with letters that can be read
 
 
@@ -30,12 +30,17 @@ def draw(model: Any) -> dict[str, Any]:
         for n, (name, equation) in enumerate(zip(model.relations, model.equations))
     ]  # fmt: skip
     factors = [
-        {"x": across(n, len(model.factors)), "y": HEIGHT - 20, "name": str(model.factor(name)),
+        {"x": across(n, len(model.factors)), "y": CHART_PIXELS - 20, "name": str(model.factor(name)),
          "kind": "shared factor" if uses[:, n].sum() > 1 else "factor"}
         for n, name in enumerate(model.factors)
     ]  # fmt: skip
     lines = [
-        {"x": relations[i]["x"], "y": 20 + BOX_HEIGHT / 2, "x2": factors[j]["x"], "y2": HEIGHT - 20 - BOX_HEIGHT / 2}
+        {
+            "x": relations[i]["x"],
+            "y": 20 + BOX_HEIGHT / 2,
+            "x2": factors[j]["x"],
+            "y2": CHART_PIXELS - 20 - BOX_HEIGHT / 2,
+        }
         for i in range(len(relations))
         for j in range(len(factors))
         if uses[i, j]
@@ -52,7 +57,7 @@ def draw(model: Any) -> dict[str, Any]:
     return {
         "config": dict(CONFIG),
         "width": width,
-        "height": HEIGHT,
+        "height": CHART_PIXELS,
         "layer": [
             {"data": {"values": lines}, "mark": {"type": "rule", "strokeOpacity": 0.5}, "encoding": ends},
             {"data": boxes, "mark": box, "encoding": {**place, "fill": colour, "stroke": colour}},

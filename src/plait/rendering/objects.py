@@ -66,8 +66,8 @@ def describe_relation(relation: Any) -> Document:
 
 def describe_split(split: Any) -> Document:
     """A `plait.Split`: how much is hidden, and what gives it away."""
-    subject = f"{split.relation}[{', '.join(split.indices)}]"
-    return Document(f"Split of {subject}", (Facts(split.facts),))
+    name = f"{split.relation}[{', '.join(split.indices)}]"
+    return Document(f"Split of {name}", (Facts(split.facts),))
 
 
 def describe_posterior(posterior: Any) -> Document:

@@ -150,24 +150,24 @@ def _table(on: "Console", table: Table) -> None:
 
 
 def _fit(
-    headings: Sequence[str], columns: Sequence[Sequence[str]], left: int, room: int
+    headings: Sequence[str], columns: Sequence[Sequence[str]], left: int, width_left: int
 ) -> tuple[int, list[int] | None]:
     """Gap between columns and their widths, the widest wrapped first; None where they do not fit."""
     from rich.cells import cell_len
 
     widest = [max(map(cell_len, cells), default=0) for cells in columns]
     full = [max(width, cell_len(heading)) for width, heading in zip(widest, headings)]
-    if sum(full) + 3 * (len(full) - 1) <= room:
+    if sum(full) + 3 * (len(full) - 1) <= width_left:
         return 3, full
     least = [
         max(min(width, TEXT_WIDTH) if k < left else width, *map(cell_len, heading.split() or [heading]))
         for k, (width, heading) in enumerate(zip(widest, headings))
     ]
-    room -= 2 * (len(full) - 1)
-    if sum(least) > room:
+    width_left -= 2 * (len(full) - 1)
+    if sum(least) > width_left:
         return 2, None
-    widths = [min(width, room) for width in full]
-    while sum(widths) > room:
+    widths = [min(width, width_left) for width in full]
+    while sum(widths) > width_left:
         k = max(range(len(widths)), key=lambda k: widths[k] - least[k])
         widths[k] -= 1
     return 2, widths

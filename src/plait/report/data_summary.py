@@ -58,7 +58,7 @@ class ValueSummary:
 
 def alone(data: "Data") -> dict[str, dict[str, int]]:
     """Number of entities with links in one relation only, by axis and relation, and without any (under "")."""
-    found: dict[str, dict[str, int]] = {}
+    entities: dict[str, dict[str, int]] = {}
     for axis in data.model.axes:
         seen = {name: np.zeros(len(data.entities[axis]), bool) for name in data.relations}
         for name, relation in data.relations.items():
@@ -68,24 +68,26 @@ def alone(data: "Data") -> dict[str, dict[str, int]]:
         times = np.sum(list(seen.values()), axis=0)
         sharing = [n for n, r in data.relations.items() if any(data.model.axis(i) == axis for i in r.indices)]
         counts = {name: int((seen[name] & (times == 1)).sum()) for name in sharing} if len(sharing) > 1 else {}
-        found[axis] = {**counts, "": int((times == 0).sum())}
-    return found
+        entities[axis] = {**counts, "": int((times == 0).sum())}
+    return entities
 
 
 def warnings_about(data: "Data", traps: Sequence["WarningMessage"]) -> list[str]:
     """Warnings before a fit; `traps`: those of the library."""
-    found = [str(trap.message) for trap in traps]
+    warnings = [str(trap.message) for trap in traps]
     kinds = {trap.category for trap in traps}
     for name, relation in data.relations.items():
         if len(relation.values) == 0:
             continue
         if doubt := relation.likelihood.doubt(relation.values):
-            found.append(f"{name} has {doubt}")
+            warnings.append(f"{name} has {doubt}")
         if relation.observed_zeros == 0 and NoZerosWarning not in kinds:
-            found.append(f"{name} has no observed zeros, so every link becomes probable.")
+            warnings.append(f"{name} has no observed zeros, so every link becomes probable.")
     if len(data.relations) > 1:
-        found += [f"{name} shares no factor with another relation, so it is fitted separately." for name in _lone(data)]
-    return found
+        warnings += [
+            f"{name} shares no factor with another relation, so it is fitted separately." for name in _lone(data)
+        ]
+    return warnings
 
 
 def _lone(data: "Data") -> list[str]:

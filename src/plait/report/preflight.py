@@ -111,8 +111,8 @@ def _bytes(arrays: list[Any]) -> int:
 
 def _peak(more: int) -> int | None:
     """Larger of the memory used for reading and of present memory plus `more`."""
-    found = resident()
-    return None if found is None else max(found[1], found[0] + more)
+    peak = resident()
+    return None if peak is None else max(peak[1], peak[0] + more)
 
 
 def _seconds(problem: "Problem") -> float:
@@ -136,9 +136,9 @@ def describe_check(
     if plan:
         blocks.append(Code(task.problem.plan))
     chosen = {"weights": settings["weights"]} if "weights" in settings else {}
-    found = {"model": str(data.model), "rank": settings["rank"], **chosen, **as_document(data, warnings),
+    document = {"model": str(data.model), "rank": settings["rank"], **chosen, **as_document(data, warnings),
              **cost.as_document(), **more, "plan": task.problem.plan}  # fmt: skip
-    return Document("", blocks, found)
+    return Document("", blocks, document)
 
 
 def _diagonals(data: Data) -> list[Block]:
@@ -151,8 +151,8 @@ def _diagonals(data: Data) -> list[Block]:
 
 
 def _values(data: Data) -> list[Block]:
-    found = {name: ValueSummary.of(relation) for name, relation in data.relations.items()}
-    rows = [[name, v.least, v.median, v.mean, v.most, v.ones] for name, v in found.items() if v is not None]
+    values = {name: ValueSummary.of(relation) for name, relation in data.relations.items()}
+    rows = [[name, v.least, v.median, v.mean, v.most, v.ones] for name, v in values.items() if v is not None]
     return [Table(["values of links", "min", "median", "mean", "max", "ones"], rows)] if rows else []
 
 

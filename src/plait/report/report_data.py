@@ -44,8 +44,8 @@ class ReportData:
     @property
     def config(self) -> Mapping[str, Any] | None:
         """Config file of the run, as stored."""
-        found: Mapping[str, Any] | None = self.header.get("extra", {}).get("config")
-        return found
+        config: Mapping[str, Any] | None = self.header.get("extra", {}).get("config")
+        return config
 
     @cached_property
     def components(self) -> "pl.DataFrame":

@@ -29,10 +29,10 @@ SECTIONS: dict[str, tuple[str, Callable[[ReportData], Sequence[Block]]]] = {
 }
 
 
-def describe_whole(subject: ReportData) -> Document:
+def describe_whole(report_data: ReportData) -> Document:
     """The report, section by section."""
-    sections = [Section(title, make(subject), name) for name, (title, make) in SECTIONS.items()]
-    return Document(f"Plait: {', '.join(subject.fit.model.relations)}", sections)
+    sections = [Section(title, make(report_data), name) for name, (title, make) in SECTIONS.items()]
+    return Document(f"Plait: {', '.join(report_data.fit.model.relations)}", sections)
 
 
 FOOT = f"Made by plait {__version__}. This page is one file. It loads no other files and sends no data."
@@ -111,9 +111,9 @@ def measure(fit: Fit, test: Any, relation: str | None) -> tuple[Metrics | None, 
     return metrics, tuple(f"the test leaks: {one.message}" for one in leaks)
 
 
-def write_report(subject: ReportData, path: str | PathLike[str], *, interactive: bool) -> None:
+def write_report(report_data: ReportData, path: str | PathLike[str], *, interactive: bool) -> None:
     """Write the page atomically."""
-    page = write_page(describe_whole(subject), foot=FOOT, interactive=interactive)
+    page = write_page(describe_whole(report_data), foot=FOOT, interactive=interactive)
     place = Path(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -15,61 +15,63 @@ from plait.report.report_data import ReportData
 from plait.storage.fitted import Fitted
 
 
-def run_name(subject: ReportData) -> str:
+def run_name(report_data: ReportData) -> str:
     """The run in a command."""
-    return shlex.quote(subject.run or "run")
+    return shlex.quote(report_data.run or "run")
 
 
-def testing(subject: ReportData) -> str:
+def testing(report_data: ReportData) -> str:
     """Commands that hold links out, fit the rest and report on the test; Python code for a run made there."""
-    relation = subject.fit.model.relations[0]
-    if subject.config is None:
+    relation = report_data.fit.model.relations[0]
+    if report_data.config is None:
         return (
             "import plait\n\n"
             f"split = plait.train_test_split(data, {relation!r}, fraction=0.1, seed=0, model=model)\n"
-            f"fit = plait.fit(model, split.train, {_arguments(subject)})\n"
+            f"fit = plait.fit(model, split.train, {_arguments(report_data)})\n"
             f'fit.report("report.html", test=split.test, relation={relation!r})'
         )
-    config = _config_name(subject)
+    config = _config_name(report_data)
     folder = "split-2" if Path(config).parent.name == "split" else "split"  # a config made by a split stays whole
     return (
         f"plait train-test-split {config} -o {folder} --relation {relation} --fraction 0.1 --seed 0\n"
-        f"plait fit {folder}/train.toml -o {folder}/run{_changes(subject)}\n"
+        f"plait fit {folder}/train.toml -o {folder}/run{_changes(report_data)}\n"
         f"plait report {folder}/run --test {folder}/test.csv --relation {relation}"
     )
 
 
-def fitting(subject: ReportData) -> str:
+def fitting(report_data: ReportData) -> str:
     """Commands that made the run, or Python code if it was made there."""
-    metrics = subject.metrics
-    if subject.config is None:
+    metrics = report_data.metrics
+    if report_data.config is None:
         test = "" if metrics is None else f", test=test, relation={metrics.relation!r}"
         return (
             "import plait\n\n"
-            f'model = """\n{_model_as_given(subject.fit)}\n"""\n'
-            f"fit = plait.fit(model, data, {_arguments(subject)})\n"
-            f"fit.save({(subject.run or 'run')!r})\n"
+            f'model = """\n{_model_as_given(report_data.fit)}\n"""\n'
+            f"fit = plait.fit(model, data, {_arguments(report_data)})\n"
+            f"fit.save({(report_data.run or 'run')!r})\n"
             f'fit.report("report.html"{test})'
         )
-    tested = {} if metrics is None else {"test": subject.test, "relation": metrics.relation, **subject.reading}
+    tested = {} if metrics is None else {"test": report_data.test, "relation": metrics.relation, **report_data.reading}
     words = _options({name: word for name, word in tested.items() if word is not None})
     return (
-        f"plait fit {_config_name(subject)} -o {run_name(subject)}{_changes(subject)}\n"
-        f"{' '.join(['plait report', run_name(subject), *words])}"
+        f"plait fit {_config_name(report_data)} -o {run_name(report_data)}{_changes(report_data)}\n"
+        f"{' '.join(['plait report', run_name(report_data), *words])}"
     )
 
 
-def _config_name(subject: ReportData) -> str:
+def _config_name(report_data: ReportData) -> str:
     """The config in a command: its path from the working directory, without folders above it."""
-    path = subject.config["path"] if subject.config else "model.toml"
+    path = report_data.config["path"] if report_data.config else "model.toml"
     here = Path.cwd()
     inside = Path(path).is_relative_to(here)
     return shlex.quote(Path(path).relative_to(here).as_posix() if inside else os.path.basename(path))
 
 
-def _changes(subject: ReportData) -> str:
+def _changes(report_data: ReportData) -> str:
     """Options of the command that made the run, with a blank before each."""
-    return "".join(f" {option}" for option in _options(subject.config.get("changes", {}) if subject.config else {}))
+    return "".join(
+        f" {option}" for option in _options(report_data.config.get("changes", {}) if report_data.config else {})
+    )
 
 
 def _model_as_given(fit: Fitted) -> str:
@@ -84,25 +86,25 @@ def _model_as_given(fit: Fitted) -> str:
 
 def _options(changes: Mapping[str, Any]) -> list[str]:
     """Settings of the command line, as typed."""
-    found = []
+    options = []
     for name, value in changes.items():
         flag = name.replace("_", "-")
         if name == "quoted":
-            found.append("--unquoted")
+            options.append("--unquoted")
         elif isinstance(value, bool):
-            found.append(f"--{flag}" if value else f"--no-{flag}")
+            options.append(f"--{flag}" if value else f"--no-{flag}")
         elif isinstance(value, list):
-            found.append(f"--{flag} {shlex.quote(','.join(value))}")
+            options.append(f"--{flag} {shlex.quote(','.join(value))}")
         elif isinstance(value, Mapping):
-            found += [f"--{flag} {shlex.quote(f'{key}={one}')}" for key, one in value.items()]
+            options += [f"--{flag} {shlex.quote(f'{key}={one}')}" for key, one in value.items()]
         else:
-            found.append(f"--{flag} {shlex.quote(str(value))}")
-    return found
+            options.append(f"--{flag} {shlex.quote(str(value))}")
+    return options
 
 
-def _arguments(subject: ReportData) -> str:
+def _arguments(report_data: ReportData) -> str:
     """Arguments of `plait.fit` that differ from their defaults."""
-    fit = subject.fit
+    fit = report_data.fit
     kept = {o.name: fit.settings[o.name] for o in DECLARED if o.saved and o.name in fit.settings}
     usual = {o.name: o.default for o in DECLARED} | {"threads": kept.get("threads"), **_resolved(fit)}
     said: dict[str, Any] = {"rank": _same(fit.settings["rank"]), "method": fit.method}
@@ -130,16 +132,16 @@ UNKEPT = "A run does not store its inputs: `data`, `test`, `prior`, `fixed`, `en
 MAX_CONFIG_CHARACTERS = 20_000  # shown of a config
 
 
-def again(subject: ReportData) -> Sequence[Block]:
+def again(report_data: ReportData) -> Sequence[Block]:
     """The config and the commands, or Python code."""
-    blocks: list[Block] = [Code(fitting(subject))]
-    if subject.config is not None:
-        text = str(subject.config["text"]).strip()
+    blocks: list[Block] = [Code(fitting(report_data))]
+    if report_data.config is not None:
+        text = str(report_data.config["text"]).strip()
         config: list[Block] = [Code(text[:MAX_CONFIG_CHARACTERS])]
         if len(text) > MAX_CONFIG_CHARACTERS:
             config.append(Note("The end of the config is not shown."))
-        blocks.append(Details(f"The config, {os.path.basename(subject.config['path'])}", config))
+        blocks.append(Details(f"The config, {os.path.basename(report_data.config['path'])}", config))
     else:
         blocks.append(Note(UNKEPT))
-    blocks.append(Facts.of({"seed": str(subject.fit.seed), "fingerprint of the data": subject.fit.fingerprint}))
+    blocks.append(Facts.of({"seed": str(report_data.fit.seed), "fingerprint of the data": report_data.fit.fingerprint}))
     return blocks

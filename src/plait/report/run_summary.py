@@ -41,8 +41,8 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
 
 def rank_words(rank: Mapping[str, int], settings: Mapping[str, Any]) -> str:
     """Size of every latent index, and how it was found."""
-    found = settings.get("rank_by")
-    way = f" (by {found['way']})" if found else ""
+    search = settings.get("rank_by")
+    way = f" (by {search['way']})" if search else ""
     return (", ".join(f"{index} = {size}" for index, size in rank.items()) or "none") + way
 
 
@@ -52,8 +52,8 @@ def found_words(settings: Mapping[str, Any], likelihoods: Mapping[str, Any]) -> 
     if words := likelihood_words(likelihoods, settings.get("likelihood_by", {})):
         lines["likelihood"] = words
     if "weights" in settings:
-        found = ", ".join(f"{name} {weight:g}" for name, weight in settings["weights"].items())
-        lines["weights"] = f"{found} (by {settings['weights_by']['way']})"
+        weight_words = ", ".join(f"{name} {weight:g}" for name, weight in settings["weights"].items())
+        lines["weights"] = f"{weight_words} (by {settings['weights_by']['way']})"
     if words := evidence_words(settings):
         lines["evidence"] = words
     return lines
@@ -94,8 +94,8 @@ def _titled(fit: "Fit") -> list[str]:
 
 def _titles(fit: "Fit") -> dict[str, str]:
     """A line on the titles of entities; empty without any."""
-    found = [f"{axis} {len(fit.titles[axis]):,} of {len(fit.entities[axis]):,}" for axis in _titled(fit)]
-    return {"titles": ", ".join(found)} if found else {}
+    counts = [f"{axis} {len(fit.titles[axis]):,} of {len(fit.entities[axis]):,}" for axis in _titled(fit)]
+    return {"titles": ", ".join(counts)} if counts else {}
 
 
 def relations_table(fit: "Fit") -> Table:

@@ -56,30 +56,30 @@ from plait.rendering.document import Warn
 ENDED = (Reason.CONVERGED, Reason.NOTHING)
 
 
-def run_warnings(subject: ReportData) -> list[Warn]:
+def run_warnings(report_data: ReportData) -> list[Warn]:
     """Warnings about a run, most severe first."""
-    found = (*_unfinished(subject), *_fit_warnings(subject), *_leftover(subject), *subject.leaks)
-    return [Warn(text.replace("\n", " ")) for text in found]
+    warnings = (*_unfinished(report_data), *_fit_warnings(report_data), *_leftover(report_data), *report_data.leaks)
+    return [Warn(text.replace("\n", " ")) for text in warnings]
 
 
-def _unfinished(subject: ReportData) -> Iterator[str]:
+def _unfinished(report_data: ReportData) -> Iterator[str]:
     """A fit that was interrupted, or stopped by a `max_iter` of the user; the default limit is only stated."""
-    fit = subject.fit
+    fit = report_data.fit
     if fit.stop.reason == Reason.MAX_ITER and fit.settings.get("max_iter") == Options.max_iter:
         return
     if fit.stop.reason not in ENDED:
         yield f"not converged: {fit.stop.sentence}"
 
 
-def _fit_warnings(subject: ReportData) -> list[str]:
-    found = merged([*_below_popularity(subject.fit), *_disjoint_entities(subject.fit)])
-    return [str(warning) for warning in found]
+def _fit_warnings(report_data: ReportData) -> list[str]:
+    warnings = merged([*_below_popularity(report_data.fit), *_disjoint_entities(report_data.fit)])
+    return [str(warning) for warning in warnings]
 
 
 def _below_popularity(fit: Fitted) -> Iterator[PlaitWarning]:
-    found = fit.settings.get("popularity")
-    if found is not None and found["objective"] == fit.objective:  # else it was updated since
-        yield from check_baseline(fit.model.relations, fit.method, found, bool(fit.settings["adapt_prior"]))
+    popularity = fit.settings.get("popularity")
+    if popularity is not None and popularity["objective"] == fit.objective:  # else it was updated since
+        yield from check_baseline(fit.model.relations, fit.method, popularity, bool(fit.settings["adapt_prior"]))
 
 
 def _disjoint_entities(fit: Fitted) -> Iterator[PlaitWarning]:
@@ -96,11 +96,11 @@ def _disjoint_entities(fit: Fitted) -> Iterator[PlaitWarning]:
     yield from check_shared_entities(fit.model, fit.entities, mentioned)
 
 
-def _leftover(subject: ReportData) -> Iterator[str]:
+def _leftover(report_data: ReportData) -> Iterator[str]:
     """Components with hardly any counts in any relation, where the user chose the rank."""
-    if "rank_by" in subject.fit.settings:
+    if "rank_by" in report_data.fit.settings:
         return
-    for (index,), own in subject.largest_shares.group_by("index", maintain_order=True):
+    for (index,), own in report_data.largest_shares.group_by("index", maintain_order=True):
         count = int((own["share"] < MIN_RELATION_SHARE).sum())
         if count:
             yield (
@@ -112,37 +112,37 @@ def _leftover(subject: ReportData) -> Iterator[str]:
 NOTHING = "There are no warnings about this run."
 
 
-def summary(subject: ReportData) -> Sequence[Block]:
+def summary(report_data: ReportData) -> Sequence[Block]:
     """Data and quality of the fit: a sentence, figures, warnings, pictures; the settings behind a click."""
-    found = run_warnings(subject)
+    warnings = run_warnings(report_data)
     return (
-        Note(lead(subject), quiet=False),
-        Tiles(tiles(subject)),
-        *found,
-        *([] if found else [Note(NOTHING)]),
-        Cards(_pictures(subject)),
+        Note(lead(report_data), quiet=False),
+        Tiles(tiles(report_data)),
+        *warnings,
+        *([] if warnings else [Note(NOTHING)]),
+        Cards(_pictures(report_data)),
         Details(
             "Model and settings",
             [
-                Code(str(subject.fit.model)),
-                *([picture(subject.fit.model)] if fits(subject.fit.model) else []),
-                _about(subject),
-                relations_table(subject.fit),
+                Code(str(report_data.fit.model)),
+                *([picture(report_data.fit.model)] if fits(report_data.fit.model) else []),
+                _about(report_data),
+                relations_table(report_data.fit),
             ],
         ),
     )
 
 
-def lead(subject: ReportData) -> str:
+def lead(report_data: ReportData) -> str:
     """One sentence: the data, and how well the fit predicts held-out links."""
-    fit = subject.fit
+    fit = report_data.fit
     parts = []
     for equation in fit.model.equations:
         axes = list(dict.fromkeys(fit.model.axis(index) for index in equation.indices))
         sizes = " × ".join(plural(len(fit.entities[axis]), axis) for axis in axes)
         parts.append(f"{len(fit.known[equation.relation]):,} links of {equation.relation} ({sizes})")
     data = f"Fitted to {_listed(parts)}."
-    metrics = subject.metrics
+    metrics = report_data.metrics
     if metrics is None:
         return f"{data} How good the predictions are is not known: no test was given (`test`)."
     for name, word in QUALITY.items():
@@ -170,15 +170,15 @@ QUALITY = {
 MAX_TILES = 4
 
 
-def tiles(subject: ReportData) -> list[FigureTile]:
+def tiles(report_data: ReportData) -> list[FigureTile]:
     """Up to four figures: those of the test, next to popularity; components by share; the course of the fit."""
-    fit, metrics = subject.fit, subject.metrics
-    found: list[FigureTile] = []
+    fit, metrics = report_data.fit, report_data.metrics
+    figure_tiles: list[FigureTile] = []
     if metrics is not None:
         curves = {"average": (metrics.precision_recall, "precision"), "roc": (metrics.roc, "true_positive_rate")}
         seen: set[str] = set()
         for name, word in QUALITY.items():
-            if name not in metrics or word in seen or len(found) == 2:
+            if name not in metrics or word in seen or len(figure_tiles) == 2:
                 continue
             seen.add(word)
             other = metrics.baseline.figures.get(name) if metrics.baseline is not None else None
@@ -186,20 +186,22 @@ def tiles(subject: ReportData) -> list[FigureTile]:
             course = () if curve is None else _column(curve, column)
             note = "" if other is None else f"popularity {other:.3f}"
             note += ", sampled non-links" * bool(against(name))
-            found.append(FigureTile(word, f"{metrics[name]:.3f}", note, course))
+            figure_tiles.append(FigureTile(word, f"{metrics[name]:.3f}", note, course))
     links = sum(len(known) for known in fit.known.values())
-    if not found:
-        found.append(FigureTile("known links", f"{links:,}", plural(len(fit.model.relations), "relation")))
-    shares = subject.shares
+    if not figure_tiles:
+        figure_tiles.append(FigureTile("known links", f"{links:,}", plural(len(fit.model.relations), "relation")))
+    shares = report_data.shares
     if shares:
         used = sum(share >= MIN_SHOWN_SHARE for share in shares)
-        found.append(FigureTile("components", f"{len(shares):,}", f"{used:,} with 1 % or more of a relation", shares))
+        figure_tiles.append(
+            FigureTile("components", f"{len(shares):,}", f"{used:,} with 1 % or more of a relation", shares)
+        )
     course = [record.objective for record in fit.history if not record.warm_up and math.isfinite(record.objective)]
     sweeps = max(fit.history[-1].sweep, 0)
     state = "converged" if fit.converged else "not converged"
     word, note = objective_word(fit.method), f"{state}, {plural(sweeps, 'sweep')}"
-    found.append(FigureTile(word, significant(fit.objective), note, course[len(course) // 10 :]))
-    return found[:MAX_TILES]
+    figure_tiles.append(FigureTile(word, significant(fit.objective), note, course[len(course) // 10 :]))
+    return figure_tiles[:MAX_TILES]
 
 
 def _column(table: Any, column: str) -> list[float]:
@@ -208,31 +210,31 @@ def _column(table: Any, column: str) -> list[float]:
     return [float(value) for value in nw.from_native(table, eager_only=True).get_column(column).to_list()]
 
 
-def _pictures(subject: ReportData) -> list[Section]:
+def _pictures(report_data: ReportData) -> list[Section]:
     """The best predictions; where relations share components the map of both; the curve of the test."""
-    fit, metrics = subject.fit, subject.metrics
+    fit, metrics = report_data.fit, report_data.metrics
     relation = fit.model.relations[0] if metrics is None else metrics.relation
-    found = []
-    rows = subject.predicted(relation)[0].head(OPEN_LINKS)
+    drawings = []
+    rows = report_data.predicted(relation)[0].head(OPEN_LINKS)
     if len(rows):
         table = _brief(fit, relation, rows)
-        found.append(Section(f"Best predictions of {relation}", [table], address="#links"))
-    if len(fit.model.relations) > 1 and subject.shares:
-        found.append(Section("Components in each relation", [_map(subject)], address="#components"))
+        drawings.append(Section(f"Best predictions of {relation}", [table], address="#links"))
+    if len(fit.model.relations) > 1 and report_data.shares:
+        drawings.append(Section("Components in each relation", [_map(report_data)], address="#components"))
     if metrics is not None and metrics.calibration is not None:
-        found.append(Section("Calibration", [pictures.calibration(metrics)], address="#quality"))
+        drawings.append(Section("Calibration", [pictures.calibration(metrics)], address="#quality"))
     elif metrics is not None and metrics.precision_recall is not None:
-        found.append(Section("Precision and recall", [pictures.precision_recall(metrics)], address="#quality"))
-    return found
+        drawings.append(Section("Precision and recall", [pictures.precision_recall(metrics)], address="#quality"))
+    return drawings
 
 
 MAP_COMPONENTS = 10
 
 
-def _map(subject: ReportData) -> Table:
+def _map(report_data: ReportData) -> Table:
     """Shares of the largest components in each relation, as bars."""
-    ranked = _ranked(subject.components)
-    relations = [name for name in subject.fit.model.relations if ranked[f"share_{name}"].is_not_null().any()]
+    ranked = _ranked(report_data.components)
+    relations = [name for name in report_data.fit.model.relations if ranked[f"share_{name}"].is_not_null().any()]
     several = ranked["index"].n_unique() > 1
     rows = []
     for row in ranked.head(MAP_COMPONENTS).to_dicts():
@@ -248,11 +250,11 @@ def _share_bar(share: float | None) -> Any:
     return "" if share is None else IntervalBar(share)
 
 
-def _brief(fit: Fitted, relation: str, found: "pl.DataFrame") -> Table:
+def _brief(fit: Fitted, relation: str, links: "pl.DataFrame") -> Table:
     """Links with their probability as a bar."""
     indices = fit.model.equation(relation).indices
     rows = [
-        (" · ".join(called(row, index) for index in indices), chance(fit, relation, row)) for row in found.to_dicts()
+        (" · ".join(called(row, index) for index in indices), chance(fit, relation, row)) for row in links.to_dicts()
     ]
     interval = ", line: 90 % interval" if fit.likelihood[relation].binary else ""
     return Table((" · ".join(indices), "probability"), rows, note=f"bar: probability of a link{interval}", left=2)
@@ -264,8 +266,8 @@ def chance(fit: Fitted, relation: str, row: Mapping[str, Any]) -> IntervalBar:
     return IntervalBar(row["probability"], *ends)
 
 
-def _about(subject: ReportData) -> Facts:
-    fit = subject.fit
+def _about(report_data: ReportData) -> Facts:
+    fit = report_data.fit
     return Facts.of(
         {
             "method": f"{fit.method}, rank {rank_words(fit.rank, fit.settings)}",
@@ -275,30 +277,30 @@ def _about(subject: ReportData) -> Facts:
             **calibrations(fit),
             **members(fit),
             "objective": reached(fit),
-            **_popularity(subject),
+            **_popularity(report_data),
             "ended": fit.stop.sentence,
             "seed": str(fit.seed),
-            "fitted by": f"plait {subject.header.get('plait', __version__)}",
+            "fitted by": f"plait {report_data.header.get('plait', __version__)}",
             "report by": f"plait {__version__}",
             "fingerprint of the data": fit.fingerprint,
         }
     )
 
 
-def _popularity(subject: ReportData) -> dict[str, str]:
+def _popularity(report_data: ReportData) -> dict[str, str]:
     """The baseline objective, if known."""
-    found = subject.fit.settings.get("popularity")
-    if found is None or found["objective"] != subject.fit.objective:
+    popularity = report_data.fit.settings.get("popularity")
+    if popularity is None or popularity["objective"] != report_data.fit.objective:
         return {}
-    return {"objective without latent indices": f"{significant(found['baseline'])} or more (popularity alone)"}
+    return {"objective without latent indices": f"{significant(popularity['baseline'])} or more (popularity alone)"}
 
 
-def quality(subject: ReportData) -> Sequence[Block]:
+def quality(report_data: ReportData) -> Sequence[Block]:
     """Metrics and curves of the test, next to those of popularity."""
-    if subject.metrics is None:
-        return _untested(subject)
-    metrics = subject.metrics
-    title = f"{metrics.title()}{f' ({subject.test})' if subject.test else ''}"
+    if report_data.metrics is None:
+        return _untested(report_data)
+    metrics = report_data.metrics
+    title = f"{metrics.title()}{f' ({report_data.test})' if report_data.test else ''}"
     return [
         Note(f"{title}.", quiet=False),
         *_curves(metrics),
@@ -316,54 +318,55 @@ def _curves(metrics: Metrics) -> list[Block]:
     return [Cards(sections)] if sections else []
 
 
-def _untested(subject: ReportData) -> list[Block]:
+def _untested(report_data: ReportData) -> list[Block]:
     words = "No test was given. To measure the predictions, hold out cells, fit the rest, and report on the test:"
-    return [Note(words, quiet=False), Code(testing(subject))]
+    return [Note(words, quiet=False), Code(testing(report_data))]
 
 
 OPEN_LINKS = 10  # of a relation; the others are behind a click
 MAX_EXPLAINED, MIN_EXPLAINED = 150, 5  # links with reasons: in all, and of each relation
 
 
-def predicted_links(subject: ReportData) -> Sequence[Block]:
+def predicted_links(report_data: ReportData) -> Sequence[Block]:
     """One card per relation."""
-    most = explained(subject)
-    relations = subject.fit.model.relations
+    most = explained(report_data)
+    relations = report_data.fit.model.relations
     sections = [
-        Section(name, list(_links_of_relation(subject, name, most)), f"links-{n}") for n, name in enumerate(relations)
+        Section(name, list(_links_of_relation(report_data, name, most)), f"links-{n}")
+        for n, name in enumerate(relations)
     ]
     return [Cards(sections, wide=True)]
 
 
-def explained(subject: ReportData) -> int:
+def explained(report_data: ReportData) -> int:
     """Number of links of each relation with reasons."""
-    fit = subject.fit
+    fit = report_data.fit
     entities = sum(len(fit.entities[axis]) for axis in fit.model.axes)
     total = TUNING.explained_of_many if entities > TUNING.many_entities else MAX_EXPLAINED
     return min(OPEN_LINKS, max(MIN_EXPLAINED, total // len(fit.model.relations)))
 
 
-def _links_of_relation(subject: ReportData, relation: str, most: int) -> Iterator[Block]:
-    fit = subject.fit
-    found, closed = subject.predicted(relation)
-    if found.is_empty():
+def _links_of_relation(report_data: ReportData, relation: str, most: int) -> Iterator[Block]:
+    fit = report_data.fit
+    links, warning = report_data.predicted(relation)
+    if links.is_empty():
         known = "All possible links are known links."
-        yield Note(known if closed is None else str(closed).replace("\n", " "))
+        yield Note(known if warning is None else str(warning).replace("\n", " "))
         return
     indices = fit.model.equation(relation).indices
-    cells = [{index: row[index] for index in indices} for row in found.head(most).to_dicts()]
+    cells = [{index: row[index] for index in indices} for row in links.head(most).to_dicts()]
     reasons = [explain(fit, relation, cell) for cell in cells]
-    yield _table(fit, relation, found.head(OPEN_LINKS), reasons)
-    others = found.slice(OPEN_LINKS)
+    yield _table(fit, relation, links.head(OPEN_LINKS), reasons)
+    others = links.slice(OPEN_LINKS)
     if len(others):
         yield Details(f"{len(others)} more predictions of {relation}", [_table(fit, relation, others, [])])
 
 
-def _table(fit: Fitted, relation: str, found: "pl.DataFrame", reasons: "Sequence[Explanation]") -> Table:
+def _table(fit: Fitted, relation: str, links: "pl.DataFrame", reasons: "Sequence[Explanation]") -> Table:
     indices = fit.model.equation(relation).indices
     counted = not fit.likelihood[relation].binary  # the mean of a binary link is its probability
     rows = []
-    for n, row in enumerate(found.to_dicts()):
+    for n, row in enumerate(links.to_dicts()):
         numbers = [f"{row['mean']:.3g} ({row['lower']:g}–{row['upper']:g})"] if counted else []
         why = [Details(_leading(reasons[n]), reasons[n].describe().blocks) if n < len(reasons) else ""]
         cells = [called(row, index) for index in indices]
@@ -394,9 +397,9 @@ OPEN_CARDS = 6  # the others are behind a click
 NO_COMPONENTS = "The model has no latent index, so there are no components."
 
 
-def cards(subject: ReportData) -> Sequence[Block]:
+def cards(report_data: ReportData) -> Sequence[Block]:
     """A card for each large component or pair of latent indices, largest first, and a list of the others."""
-    fit, whole = subject.fit, subject.components
+    fit, whole = report_data.fit, report_data.components
     if whole.is_empty():
         return [Note(NO_COMPONENTS)]
     pairs = [pair for name in fit.model.relations for pair in core_pairs(fit, name, TUNING.report_cards, CARD_ENTITIES)]
@@ -409,15 +412,15 @@ def cards(subject: ReportData) -> Sequence[Block]:
 
     large = (ranked.head(1) if large.is_empty() else large).filter(pl.col("index").is_in(list(alone)))
     shown = large.head(TUNING.report_cards)
-    found = [_pair_card(fit, pair) for pair in pairs]
-    found += [_card(subject, whole, one) for one in shown.to_dicts()]
+    cards_of_pairs = [_pair_card(fit, pair) for pair in pairs]
+    cards_of_pairs += [_card(report_data, whole, one) for one in shown.to_dicts()]
     others = ranked.join(shown, on=["index", "component"], how="anti", maintain_order="left")
     words = (
         "Sorted by share. A bar is the share of an entity in the component, with its standard deviation; lift compares "
         "it with the share of the entity in all links. Faded bars come more from the prior than from data."
     )
-    table = _coupling_table(subject)
-    first, later = found[:OPEN_CARDS], found[OPEN_CARDS:]
+    table = _coupling_table(report_data)
+    first, later = cards_of_pairs[:OPEN_CARDS], cards_of_pairs[OPEN_CARDS:]
     return [
         *pictures.trends(fit),
         Note(words),
@@ -455,13 +458,13 @@ def _shares(row: Mapping[str, Any]) -> dict[str, float]:
     return {relation: share for relation, share in own.items() if share is not None}
 
 
-def _card(subject: ReportData, whole: "pl.DataFrame", row: Mapping[str, Any]) -> Section:
+def _card(report_data: ReportData, whole: "pl.DataFrame", row: Mapping[str, Any]) -> Section:
     import polars as pl
 
     own = whole.filter((pl.col("index") == row["index"]) & (pl.col("component") == row["component"]))
     shares = ", ".join(f"{percent(share)} of {relation}" for relation, share in _shares(row).items())
     several = whole["index"].n_unique() > 1
-    heading = title(names_of(subject.fit), row["index"], row["component"], several=several)
+    heading = title(names_of(report_data.fit), row["index"], row["component"], several=several)
     parts = {key: part.to_dicts() for key, part in own.group_by("factor", "axis", maintain_order=True)}
     axes = [axis for _, axis in parts]
     tables = [_entities(key, part, axes.count(key[1]) > 1) for key, part in parts.items()]
@@ -530,11 +533,11 @@ def _share(value: float | None) -> Any:
     return None if value is None else Share(value)
 
 
-def _coupling_table(subject: ReportData) -> Table:
+def _coupling_table(report_data: ReportData) -> Table:
     """Coupling of relations and components."""
     import polars as pl
 
-    whole = subject.coupling.filter(pl.col("index").is_not_null())
+    whole = report_data.coupling.filter(pl.col("index").is_not_null())
     summed = bool((whole["term"] != "").any()) if whole["term"].dtype == pl.String else False
     columns = ("component", "relation", *(["term"] if summed else []), "counts", "sd", "share", "part", "kind")
     rows = [_coupled(row, columns) for row in whole.head(MAX_SHARE_ROWS).to_dicts()]
@@ -552,9 +555,9 @@ def _coupled(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
     return tuple(named[name] for name in columns)
 
 
-def course(subject: ReportData) -> Sequence[Block]:
+def course(report_data: ReportData) -> Sequence[Block]:
     """Objective by sweep, the search for a rank if any, and data by axis."""
-    fit = subject.fit
+    fit = report_data.fit
     searched = [pictures.rank(fit)] if fit.settings.get("rank_by", {}).get("tried") else []
     return [
         Note(f"Objective {reached(fit)}: {fit.stop.sentence}", quiet=False),
@@ -583,13 +586,13 @@ def _axes(fit: Fitted) -> Table:
 
 def _links(fit: Fitted, axis: str) -> dict[str, Rows]:
     """Number of known links of every entity of an axis, by relation."""
-    found = {}
+    links = {}
     for name, known in fit.known.items():
         places = [n for n, index in enumerate(fit.model.equation(name).indices) if fit.model.axis(index) == axis]
         if places and known.links.in_memory:
             size = len(fit.entities[axis])
-            found[name] = np.bincount(known.cells[:, places].ravel(), minlength=size)
-    return found
+            links[name] = np.bincount(known.cells[:, places].ravel(), minlength=size)
+    return links
 
 
 MAX_SURPRISES = 5  # of each kind and relation
@@ -601,25 +604,26 @@ NO_SURPRISES = {
 }
 
 
-def surprises(subject: ReportData) -> Sequence[Block]:
+def surprises(report_data: ReportData) -> Sequence[Block]:
     """One card per relation."""
     words = (
         "Known links with the smallest predicted probability, and observed zeros with the largest: possible errors in "
         "the data, or limits of the model."
     )
-    relations = subject.fit.model.relations
+    relations = report_data.fit.model.relations
     sections = [
-        Section(name, list(_surprises_of_relation(subject, name)), f"surprises-{n}") for n, name in enumerate(relations)
+        Section(name, list(_surprises_of_relation(report_data, name)), f"surprises-{n}")
+        for n, name in enumerate(relations)
     ]
     return [Note(words, quiet=False), Cards(sections)]
 
 
-def _surprises_of_relation(subject: ReportData, relation: str) -> Iterator[Block]:
+def _surprises_of_relation(report_data: ReportData, relation: str) -> Iterator[Block]:
     import polars as pl
 
-    indices = subject.fit.model.equation(relation).indices
-    counted = not subject.fit.likelihood[relation].binary
-    whole = surprising(subject.fit, relation, MAX_SURPRISES)
+    indices = report_data.fit.model.equation(relation).indices
+    counted = not report_data.fit.likelihood[relation].binary
+    whole = surprising(report_data.fit, relation, MAX_SURPRISES)
     for kind, words in KINDS.items():
         own = counted and kind == "link"  # other values say nothing
         rows = [

@@ -80,15 +80,15 @@ def check_known(table: "pl.DataFrame", indices: Sequence[str], shape: Sequence[i
         check_numbers(name, table[name].to_numpy(), (len(table),), MIN_POSITIVE)
 
 
-def check_indices(name: str, found: Sequence[str], indices: Sequence[str]) -> None:
+def check_indices(name: str, actual: Sequence[str], indices: Sequence[str]) -> None:
     """Refuse indices that are not those of a relation, in order."""
-    if list(found) != [index for index in indices if index in found]:
-        raise ValueError(f"{name} is over {list(found)!r:.200}, but there are {list(indices)}")
+    if list(actual) != [index for index in indices if index in actual]:
+        raise ValueError(f"{name} is over {list(actual)!r:.200}, but there are {list(indices)}")
 
 
-def check_keys(name: str, found: Mapping[str, Any] | Sequence[str], wanted: Sequence[str]) -> None:
-    if set(found) - set(wanted):
-        raise ValueError(f"{name} has {sorted(set(found) - set(wanted))[0]!r:.60}, which is not in the model")
+def check_keys(name: str, keys: Mapping[str, Any] | Sequence[str], wanted: Sequence[str]) -> None:
+    if set(keys) - set(wanted):
+        raise ValueError(f"{name} has {sorted(set(keys) - set(wanted))[0]!r:.60}, which is not in the model")
 
 
 def check_factor(name: str, kinds: Mapping[str, NDArray[Any]], shape: Sequence[int]) -> None:

@@ -93,8 +93,8 @@ class CalibrationFeature:
             asked = rows[:, way][:, list(self.places)]
             keys, needles = pack_pair(columns_of(cells), columns_of(asked), sizes, (len(cells), len(rows)))
             at, there = find(needles, keys)
-            found = np.where(there & is_there, values[at], 0.0) if len(values) else np.zeros(len(rows))
-            total += np.log(np.maximum(found - own, 0.0) + self.offset)
+            logs = np.where(there & is_there, values[at], 0.0) if len(values) else np.zeros(len(rows))
+            total += np.log(np.maximum(logs - own, 0.0) + self.offset)
         return total / len(ways)
 
     def table(self, known: Known) -> tuple[AnyArray, Array]:
@@ -210,18 +210,18 @@ class Calibration(Curve):
 
     @classmethod
     def of_dict(
-        cls, found: Mapping[str, Any], tables: Mapping[int, tuple[AnyArray, Array]] | None = None
+        cls, content: Mapping[str, Any], tables: Mapping[int, tuple[AnyArray, Array]] | None = None
     ) -> "Calibration":
         """`tables`: row numbers and values of the features that have them, by number."""
-        numbers = {name: float(found[name]) for name in ("intercept", "slope", "gain", "gain_error")}
+        numbers = {name: float(content[name]) for name in ("intercept", "slope", "gain", "gain_error")}
         features = tuple(
             CalibrationFeature(
                 own["name"], tuple(own["places"]), float(own["coefficient"]), float(own["offset"]),
                 *(tables or {}).get(n, (None, None)),
             )
-            for n, own in enumerate(found.get("features", ()))
+            for n, own in enumerate(content.get("features", ()))
         )  # fmt: skip
-        return cls(links=found["links"], zeros=found["zeros"], features=features, **numbers)
+        return cls(links=content["links"], zeros=content["zeros"], features=features, **numbers)
 
     def __str__(self) -> str:
         of = f"by {plural(self.links, 'held-out link')} and {plural(self.zeros, 'zero')}"

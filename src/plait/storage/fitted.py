@@ -20,7 +20,7 @@ from plait.data.binding.sparse_factors import SparseFactor
 from plait.data.bound import Data
 from plait.data.encoding.names import Labels
 from plait.data.observation.pairs import Pairs
-from plait.data.observation.structural_zeros import Closed, close_slices
+from plait.data.observation.structural_zeros import StructuralZeros, add_diagonal_slices
 from plait.data.sparse.keys import columns_of
 from plait.data.sparse.parallel import CHUNK_ROWS
 from plait.data.titles import Titles
@@ -447,13 +447,13 @@ def sparse_sums(fit: Fitted, sparse: SparseFactor) -> tuple[Array, Array]:
     return cast(tuple[Array, Array], fit._cached_answers[key])
 
 
-def closed_cells(fit: Fitted, relation: str) -> Closed:
+def structural_zeros_of(fit: Fitted, relation: str) -> StructuralZeros:
     """The cells of a relation that no link is expected in: by rules of the data, and slices without self-links."""
-    key, known, indices = f"closed {relation}", fit.known[relation], fit.model.equation(relation).indices
+    key, known, indices = f"structural zeros {relation}", fit.known[relation], fit.model.equation(relation).indices
     if key not in fit._cached_answers:
-        closed = replace(known.closed, indices=indices, shape=known.shape)
+        zeros = replace(known.structural_zeros, indices=indices, shape=known.shape)
         if known.rule is None or known.rule.self_links != "observed":
             pieces = (known.written_in(cells) for cells, _, _ in known.pieces(TUNING.listing_chunk))
-            closed = close_slices(closed, [fit.model.axis(index) for index in indices], pieces, known.groups)
-        fit._cached_answers[key] = closed
-    return cast(Closed, fit._cached_answers[key])
+            zeros = add_diagonal_slices(zeros, [fit.model.axis(index) for index in indices], pieces, known.groups)
+        fit._cached_answers[key] = zeros
+    return cast(StructuralZeros, fit._cached_answers[key])

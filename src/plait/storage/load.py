@@ -18,7 +18,7 @@ from plait.data.encoding.columns import label_series
 from plait.data.encoding.names import Labels
 from plait.data.observation.links import Links, LinksInMemory
 from plait.data.observation.pairs import Pairs
-from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.structural_zeros import StructuralZeros
 from plait.data.observation.symmetry import canonical, groups_of
 from plait.data.observation.weights import Weights
 from plait.data.outofcore.block_table import LinksOnDisk
@@ -150,8 +150,10 @@ def courses(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def sweeps_done(header: Mapping[str, Any]) -> int:
     """Number of sweeps of all members."""
-    found, wanted = courses(header), header["settings"].get("restarts", 1)
-    return min(int(course["history"][-1][0]) for course in found.values()) if len(found) >= wanted else 0
+    courses_found, wanted = courses(header), header["settings"].get("restarts", 1)
+    return (
+        min(int(course["history"][-1][0]) for course in courses_found.values()) if len(courses_found) >= wanted else 0
+    )
 
 
 def _arrays(place: Path, header: Mapping[str, Any], name: str) -> dict[str, NDArray[Any]]:
@@ -183,7 +185,7 @@ def _titles(model: Model, labels: Mapping[str, Labels], place: Path, header: Map
     """Titles by axis and index."""
     import polars as pl
 
-    found = {}
+    titles = {}
     for n, axis in enumerate(model.axes):
         if (name := f"titles-{n}-{axis}") in header["files"]:
             file = intact(place, header, name)
@@ -191,8 +193,8 @@ def _titles(model: Model, labels: Mapping[str, Labels], place: Path, header: Map
                 column = pl.read_parquet(file.data)["title"]
                 if column.dtype != pl.String or len(column) != len(labels[axis]):
                     raise ValueError(f"it has {len(column)} titles of type {column.dtype}, not {len(labels[axis])}")
-            found[axis] = Titles(labels[axis], column)
-    return found | {index: found[model.axis(index)] for index in model.visible if model.axis(index) in found}
+            titles[axis] = Titles(labels[axis], column)
+    return titles | {index: titles[model.axis(index)] for index in model.visible if model.axis(index) in titles}
 
 
 def _links(file: Content, equation: Equation, shape: tuple[int, ...]) -> Links:
@@ -236,8 +238,8 @@ def _on_disk(
             hint=f"Restore the folder {blocks.name}, or put it next to the run.",
         )
     opened = [Packed.open(path).relations.get(equation.relation) for path in there]
-    found = next((one for one in opened if one and wanted in (None, one.fingerprint)), None)
-    if found is None:
+    opened_data = next((one for one in opened if one and wanted in (None, one.fingerprint)), None)
+    if opened_data is None:
         other = opened[0].fingerprint if opened[0] else f"that of no {equation.relation}"
         raise StorageError(
             f"the blocks in {there[0]} are not the blocks of this run: their fingerprint is {other}, "
@@ -245,7 +247,7 @@ def _on_disk(
             location=FileLocation(place),
             hint=f"Restore the original folder {blocks.name}, or put it next to the run; or fit again.",
         )
-    return LinksOnDisk.of(found.sized(shape), groups_of(equation), None if weight is None else float(weight))
+    return LinksOnDisk.of(opened_data.sized(shape), groups_of(equation), None if weight is None else float(weight))
 
 
 def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[str, Any]) -> Known:
@@ -261,9 +263,11 @@ def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[s
         for over, coords in tables.items():
             check_indices("a table", over, equation.indices)
             check_rows("a table", coords, [sizes[index] for index in over])
-    closed = Closed(equation.indices, known.shape, tables)
+    structural_zeros = StructuralZeros(equation.indices, known.shape, tables)
     kind = outline.get("kind", "polars")  # missing in earlier versions
-    known = replace(known, closed=closed, columns=outline["columns"], value=outline["value"], kind=kind)
+    known = replace(
+        known, structural_zeros=structural_zeros, columns=outline["columns"], value=outline["value"], kind=kind
+    )
     if (said := outline.get("observed")) is None:  # missing in earlier versions
         return known
     observed, rules = (
@@ -280,7 +284,7 @@ def _calibrations(
 ) -> dict[str, Calibration]:
     """Calibrations by relation; earlier versions have none, or none with features."""
     arrays = _arrays(place, header, "calibration") if "calibration" in header["files"] else {}
-    found = {}
+    calibrations = {}
     with _naming(place, header, "calibration"):
         for name, own in header.get("calibration", {}).items():
             tables = {}
@@ -292,8 +296,8 @@ def _calibrations(
                     check_rows("a feature", cells, [sizes[name][place] for place in feature["places"]])
                     check_numbers("a feature", values, (len(cells),), 0.0)
                     tables[n] = cells, values
-            found[name] = Calibration.of_dict(own, tables)
-    return found
+            calibrations[name] = Calibration.of_dict(own, tables)
+    return calibrations
 
 
 def _exposures(
@@ -305,12 +309,12 @@ def _exposures(
         return Exposures(frozenset(outline["names"]), {})
     arrays = _arrays(place, header, "exposures")
     with _naming(place, header, "exposures"):
-        found = {
+        exposures = {
             key: Weights(*relations[relation_of(key)], weight_terms(key, terms, arrays, *relations[relation_of(key)]))
             for key, terms in outline["relations"].items()
         }
         sparse = {key: sparse_factor(key, words, arrays, *relations[relation_of(key)]) for key, words in summed.items()}
-    return Exposures(frozenset(outline["names"]), found, sparse)
+    return Exposures(frozenset(outline["names"]), exposures, sparse)
 
 
 def _state(
@@ -360,11 +364,11 @@ def _component_names(course: Mapping[str, Any], state: State) -> dict[str, dict[
     """Given names of components by latent index and number; most runs have none."""
     given, rank = course.get("component_names", {}), state.history[-1].rank
     check_keys("component_names", given, list(rank))
-    found = {index: {int(number): name for number, name in own.items()} for index, own in given.items()}
-    for index, own in found.items():
+    names = {index: {int(number): name for number, name in own.items()} for index, own in given.items()}
+    for index, own in names.items():
         if not all(0 <= number < rank[index] for number in own):
             raise ValueError(f"component_names has numbers of {index} beyond its {rank[index]} components")
-    return found
+    return names
 
 
 def _check_state(model: Model, likelihoods: Mapping[str, Likelihood], state: State, exposures: Collection[str]) -> None:
@@ -404,11 +408,11 @@ def _momentum(factors: Mapping[str, FactorSnapshot], arrays: Arrays, loop: Mappi
         return MomentumState()
     before = {}
     for name, kept in factors.items():
-        found = [arrays[key] for n in range(2) if (key := f"{name}/before/{n}") in arrays]
-        if found:
-            for inside in found:
+        momentum = [arrays[key] for n in range(2) if (key := f"{name}/before/{n}") in arrays]
+        if momentum:
+            for inside in momentum:
                 check_numbers(f"{name}/before", inside, kept.layout.sizes)
-            before[name] = [kept.layout.pack(inside) for inside in found]
+            before[name] = [kept.layout.pack(inside) for inside in momentum]
     return MomentumState(loop["n_accepted"], loop["extrapolated"], before)
 
 

@@ -124,9 +124,9 @@ MANIFEST = {
 }
 
 
-def schema_of(found: dict[str, Any]) -> dict[str, Any]:
+def schema_of(content: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a manifest; runs of earlier versions have one member, in the manifest itself."""
-    return MANIFEST | (COURSE if "members" not in found else {"members": [COURSE]})
+    return MANIFEST | (COURSE if "members" not in content else {"members": [COURSE]})
 
 
 UNSEEN = {"relation": "missing", "model": "zero"}
@@ -140,29 +140,29 @@ LOOP_NAMES = {
 }  # fmt: skip
 
 
-def upgrade(found: dict[str, Any]) -> dict[str, Any]:
+def upgrade(content: dict[str, Any]) -> dict[str, Any]:
     """Return a manifest of format version 6 or earlier with the names of version 7.
 
     Values of unexpected types stay as they are: the schema refuses them afterwards.
     """
-    if not isinstance(version := found.get("version"), int) or version > 6:
-        return found
-    found = dict(found)
-    found["settings"] = _renamed(found.get("settings"), SETTING_NAMES, SETTING_VALUES)
-    if isinstance(found["settings"], dict):
-        found["settings"].pop("order", None)  # an option that is gone
-        if isinstance(stored := found["settings"].get("popularity"), dict):
-            found["settings"]["popularity"] = _renamed(stored, {"bound": "baseline", "beside": "objective"})
-        if isinstance(stored := found["settings"].get("rank_by"), dict):
+    if not isinstance(version := content.get("version"), int) or version > 6:
+        return content
+    content = dict(content)
+    content["settings"] = _renamed(content.get("settings"), SETTING_NAMES, SETTING_VALUES)
+    if isinstance(content["settings"], dict):
+        content["settings"].pop("order", None)  # an option that is gone
+        if isinstance(stored := content["settings"].get("popularity"), dict):
+            content["settings"]["popularity"] = _renamed(stored, {"bound": "baseline", "beside": "objective"})
+        if isinstance(stored := content["settings"].get("rank_by"), dict):
             elbo = {"bound": "elbo"}
-            found["settings"]["rank_by"] = _renamed(stored, {}, {"asked": elbo, "way": elbo})
-    if isinstance(likelihoods := found.get("likelihood"), dict):
-        found["likelihood"] = {name: _likelihood(words) for name, words in likelihoods.items()}
-    if isinstance(relations := found.get("relations"), dict):
-        found["relations"] = {name: _relation(stored) for name, stored in relations.items()}
-    if isinstance(members := found.get("members"), list):
-        found["members"] = [_member(stored) for stored in members]
-    return dict(_member(found))
+            content["settings"]["rank_by"] = _renamed(stored, {}, {"asked": elbo, "way": elbo})
+    if isinstance(likelihoods := content.get("likelihood"), dict):
+        content["likelihood"] = {name: _likelihood(words) for name, words in likelihoods.items()}
+    if isinstance(relations := content.get("relations"), dict):
+        content["relations"] = {name: _relation(stored) for name, stored in relations.items()}
+    if isinstance(members := content.get("members"), list):
+        content["members"] = [_member(stored) for stored in members]
+    return dict(_member(content))
 
 
 def _renamed(stored: Any, names: Mapping[str, str], values: Mapping[str, Mapping[Any, Any]] | None = None) -> Any:

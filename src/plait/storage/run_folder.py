@@ -279,19 +279,19 @@ def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         content = unpack(place, MANIFEST) if place.is_file() else read_bytes(path, AGAIN)
     except DamagedError as error:
         raise damaged(path, str(error), AGAIN) from None
-    found = loads(content or b"", path, checksum_since=CHECKSUM_SINCE, hint=AGAIN)
-    if found.get("format") != FORMAT:
+    parsed = loads(content or b"", path, checksum_since=CHECKSUM_SINCE, hint=AGAIN)
+    if parsed.get("format") != FORMAT:
         raise StorageError("this is not the manifest of a run of Plait.", location=FileLocation(path), hint=NOT_OURS)
-    version = found.get("version")
+    version = parsed.get("version")
     if isinstance(version, int) and version > VERSION:
         raise StorageError(
             f"the run has format version {version}, but this version of Plait reads versions up to {VERSION}.",
             location=FileLocation(place),
-            hint=f"Upgrade Plait (the run was saved by {found.get('plait', 'a newer one')}).",
+            hint=f"Upgrade Plait (the run was saved by {parsed.get('plait', 'a newer one')}).",
         )
-    found = upgrade(found)
-    check(found, schema_of(found), path, hint=AGAIN)
-    return found
+    parsed = upgrade(parsed)
+    check(parsed, schema_of(parsed), path, hint=AGAIN)
+    return parsed
 
 
 def refuse_older(path: str | os.PathLike[str], header: Mapping[str, Any]) -> None:

@@ -145,7 +145,7 @@ def _remembered(known: Known) -> dict[str, Any]:
         "columns": dict(known.columns),
         "value": known.value,
         "kind": known.kind,
-        "closed": [list(over) for over in known.closed.tables],
+        "closed": [list(over) for over in known.structural_zeros.tables],
         "observed": words(known),
     }
 
@@ -173,9 +173,9 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
         files.append(File("observed", ".safetensors", key, partial(_write_arrays, arrays)))
     if arrays := rule_arrays(origin.known):
         files.append(File("rules", ".safetensors", None, partial(_write_arrays, arrays)))
-    if any(known.closed for known in origin.known.values()):
+    if any(known.structural_zeros for known in origin.known.values()):
         # Structural zeros are not part of the fingerprint: the same weights may come from other rules.
-        files.append(File("closed", ".safetensors", None, partial(_write_arrays, _closed_arrays(origin.known))))
+        files.append(File("closed", ".safetensors", None, partial(_write_arrays, _zero_arrays(origin.known))))
     for n, axis in enumerate(origin.model.axes):
         files.append(File(f"labels-{n}-{axis}", ".parquet", key, partial(_write_labels, origin.entities[axis])))
         if axis in origin.titles:
@@ -218,9 +218,9 @@ def _calibration_arrays(origin: Origin) -> dict[str, NDArray[Any]]:
     }
 
 
-def _closed_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
+def _zero_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
     """Coordinates by relation and number of the table."""
-    return {f"{name}/{n}": t for name, own in known.items() for n, t in enumerate(own.closed.tables.values())}
+    return {f"{name}/{n}": t for name, own in known.items() for n, t in enumerate(own.structural_zeros.tables.values())}
 
 
 def _write_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:

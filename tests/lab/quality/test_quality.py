@@ -133,7 +133,7 @@ def test_scores_along_an_index_are_those_of_its_cells(method):
 
 
 def test_rates_of_a_fit_along_an_index_are_those_of_its_cells(monkeypatch):
-    monkeypatch.setattr(plait_, "SMALL", 0)  # so that it is Poisson
+    monkeypatch.setattr(plait_, "MAX_BERNOULLI_CELLS", 0)  # so that it is Poisson
     shape, rng = (9, 4, 9), np.random.default_rng(0)
     fit = fitted(
         Seen("triples", shape, some_cells(rng, shape, 90), np.zeros((0, 3), np.int64)), rank=3, seed=0, max_iter=5

@@ -46,12 +46,12 @@ def components(fit: Fitted, *, top: int | None = 10, by: str = "weight") -> "pl.
         raise ParameterError.must_be("top", "an integer of at least 1, or None", top)
     shares = _shares(fit)
     order = {index: n for n, index in enumerate(fit.model.latent)}
-    found = [_empty(fit)]
+    blocks = [_empty(fit)]
     for holding in holdings(fit):
         popular = popularity_shares(holding)
         for place, index in enumerate(holding.latent):
-            found.append(_listed(holding, place, index, popular, top, by, shares[holding.factor, index]))
-    whole = pl.concat(found)
+            blocks.append(_listed(holding, place, index, popular, top, by, shares[holding.factor, index]))
+    whole = pl.concat(blocks)
     axis_order = pl.col("index").replace_strict(order, return_dtype=pl.Int64)
     return whole.sort(axis_order, "component", maintain_order=True)  # factors and axes are in order already
 
@@ -137,13 +137,13 @@ def _shares(fit: Fitted) -> dict[tuple[str, str], dict[str, list[float | None]]]
             sum(shares[relation, terms[relation][number], index, component] for number, index in own) if own else None
         )
 
-    found = {}
+    entity_shares = {}
     for family in families(fit.model):
         size = fit.rank[family.uses[0][2]]
         by = {name: [of(family, name, value) for value in range(size)] for name in fit.model.relations}
         for factor, place in family.slots:
-            found[factor, fit.model.factor(factor).indices[place]] = by
-    return found
+            entity_shares[factor, fit.model.factor(factor).indices[place]] = by
+    return entity_shares
 
 
 def _empty(fit: Fitted) -> "pl.DataFrame":

@@ -53,13 +53,13 @@ def popularity_shares(holding: Holding) -> Array:
 
 def names_of(fit: Fitted) -> Mapping[str, Mapping[int, str]]:
     """Names of all components that have one, by latent index and number; those that are given first. Cached."""
-    found: dict[str, dict[int, str]] | None = fit._cached_answers.get("component names")
-    if found is None:
-        found = {index: dict(own) for index, own in _derived(fit).items()}
+    names: dict[str, dict[int, str]] | None = fit._cached_answers.get("component names")
+    if names is None:
+        names = {index: dict(own) for index, own in _derived(fit).items()}
         for index, own in fit.given_names.items():
-            found.setdefault(index, {}).update(own)
-        fit._cached_answers["component names"] = found
-    return found
+            names.setdefault(index, {}).update(own)
+        fit._cached_answers["component names"] = names
+    return names
 
 
 def title(names: Mapping[str, Mapping[int, str]], index: str, number: int, *, several: bool) -> str:
@@ -80,12 +80,12 @@ def _derived(fit: Fitted) -> dict[str, dict[int, str]]:
                 total = own.sum()
                 if total > 0 and (said := _leading(holding, relevance(own / total, popular))):
                     kinds.setdefault((index, number), []).append(said)
-    found: dict[str, dict[int, str]] = {}
+    names: dict[str, dict[int, str]] = {}
     for (index, number), parts in kinds.items():
         first = sorted(parts, key=lambda part: -part[0])
         words = list(dict.fromkeys(text for _, text in first))[:NAMED_AXES]
-        found.setdefault(index, {})[number] = " · ".join(words)
-    return found
+        names.setdefault(index, {})[number] = " · ".join(words)
+    return names
 
 
 def _leading(holding: Holding, scores: Array) -> tuple[float, str] | None:
@@ -121,8 +121,8 @@ def with_names(fit: Fitted, names: Any, index: str | None) -> Mapping[str, Mappi
         own.pop(int(number), None)
         if text:
             own[int(number)] = text
-    found = {key: dict(value) for key, value in fit.given_names.items() if key != wanted}
-    return found | ({wanted: dict(sorted(own.items()))} if own else {})
+    merged = {key: dict(value) for key, value in fit.given_names.items() if key != wanted}
+    return merged | ({wanted: dict(sorted(own.items()))} if own else {})
 
 
 def _checked_index(fit: Fitted, index: str | None) -> str:

@@ -47,15 +47,15 @@ def core_pairs(fit: Fitted, relation: str, most: int, top: int = 5) -> list[Core
     equation = fit.model.equation(relation)
     masses = [_mass(fit, equation, term) for term in equation.terms]
     total = sum(float(mass.sum()) for mass in masses) or 1.0
-    found: list[tuple[float, int, dict[str, int]]] = []
+    pairs: list[tuple[float, int, dict[str, int]]] = []
     for number, (term, mass) in enumerate(zip(equation.terms, masses)):
         if not _several(fit, equation, term):
             continue
         for at in np.argsort(-mass, axis=None, kind="stable")[:most]:
             values = np.unravel_index(int(at), mass.shape)
             setting = dict(zip(equation.latent_of(term), map(int, values)))
-            found.append((float(mass[values]) / total, number, setting))
-    largest = sorted((one for one in found if one[0] >= MIN_SHARE), key=lambda one: -one[0])[:most]
+            pairs.append((float(mass[values]) / total, number, setting))
+    largest = sorted((one for one in pairs if one[0] >= MIN_SHARE), key=lambda one: -one[0])[:most]
     leading = [(number, setting) for _, number, setting in largest]
     standings = characterise(fit, equation, leading, np.zeros(len(equation.indices), np.int64), top)
     texts = name_terms(equation)
@@ -88,5 +88,5 @@ def _mass(fit: Fitted, equation: Equation, term: Summand) -> Array:
 
 def _entities(equation: Equation, standings: list[Standing], place: int, top: int) -> dict[str, tuple[Standing, ...]]:
     own = [s for s in standings if s.component == place and s.rank <= top and s.lift > MIN_LIFT]
-    found = {index: tuple(s for s in own if s.index == index) for index in equation.indices}
-    return {index: some for index, some in found.items() if some}
+    entities = {index: tuple(s for s in own if s.index == index) for index in equation.indices}
+    return {index: some for index, some in entities.items() if some}

@@ -150,15 +150,15 @@ class Holding:
 
     @cached_property
     def _popularity(self) -> Array:
-        found, own = np.zeros(self.size), self.fit.model.factor(self.factor)
+        total, own = np.zeros(self.size), self.fit.model.factor(self.factor)
         place = own.indices.index(self.index)
         for equation in self.fit.model.equations:
             uses = dict.fromkeys(o.indices[place] for o in equation.occurrences if o.factor == self.factor)
             columns = [equation.indices.index(index) for index in uses]
             for cells, values, weights in known_pieces(self.fit, equation, 1) if columns else ():
                 for column in columns:
-                    found += np.bincount(cells[:, column], values * weights, self.size)
-        return found
+                    total += np.bincount(cells[:, column], values * weights, self.size)
+        return total
 
 
 def share_sd(shares: Array, own: Array, whole: Array, total: Array | float) -> Array:
@@ -173,10 +173,10 @@ def share_sd(shares: Array, own: Array, whole: Array, total: Array | float) -> A
 
 def holdings(fit: Fitted) -> Sequence[Holding]:
     """All visible indices of all factors that have latent ones, in order; cached."""
-    found: Sequence[Holding] | None = fit._cached_answers.get("holdings")
-    if found is None:
-        found = fit._cached_answers["holdings"] = tuple(_holdings(fit))
-    return found
+    cached: Sequence[Holding] | None = fit._cached_answers.get("holdings")
+    if cached is None:
+        cached = fit._cached_answers["holdings"] = tuple(_holdings(fit))
+    return cached
 
 
 def _holdings(fit: Fitted) -> Iterator[Holding]:
@@ -222,7 +222,7 @@ def _added(fit: Fitted, equation: Equation, use: Occurrence) -> RowBlock:
 
 def counted(fit: Fitted, name: str) -> Array:
     """Expected counts of known links at every entry of a factor, in its shape."""
-    found = np.zeros(fit.factors[name].mean.size)
+    totals = np.zeros(fit.factors[name].mean.size)
     for equation in fit.model.equations:
         if name in equation.factors:
             rank = math.prod(fit.rank[index] for index in equation.latent)
@@ -232,8 +232,8 @@ def counted(fit: Fitted, name: str) -> Array:
                 counts = weights * expected_counts(fit, equation.relation, values, logs)[0]
                 for blocks, term in zip(terms, equation.terms):
                     for use in (o for o in operands(fit, term) if o.factor == name):
-                        found += _at_entries(fit, equation, use, cells, blocks, logs, counts)
-    return found.reshape(fit.factors[name].mean.shape)
+                        totals += _at_entries(fit, equation, use, cells, blocks, logs, counts)
+    return totals.reshape(fit.factors[name].mean.shape)
 
 
 def _at_entries(
@@ -277,15 +277,15 @@ def _rows(own: Holding, row: int) -> list[tuple[Any, ...]]:
     variance = own.variance(at)[0] * own.rest**2
     learnt = own.from_data(at)[0] * own.rest
     total = held.sum() or 1.0
-    found: list[tuple[Any, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     for place, index in enumerate(own.latent):
         mean, spread, data = (_alone(array, place) for array in (held, variance, learnt))
         part = np.clip(np.divide(data, mean, out=np.zeros(len(mean)), where=mean > 0), 0.0, 1.0)
         shares = mean / total
         sd = share_sd(shares, spread, spread.sum(), total / own.unit)
         parts = zip(shares.tolist(), sd.tolist(), part.tolist())
-        found += [(own.factor, own.axis, index, n, *three) for n, three in enumerate(parts)]
-    return found
+        rows += [(own.factor, own.axis, index, n, *three) for n, three in enumerate(parts)]
+    return rows
 
 
 def _alone(array: Array, place: int) -> Array:

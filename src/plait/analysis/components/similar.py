@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 CHUNK_ROWS = 1 << 16  # entities compared at a time
-DRAWS = 300
-SEED = 0
+POSTERIOR_DRAWS = 300
+DRAW_SEED = 0
 
 
 def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
@@ -46,13 +46,13 @@ def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
         )
     weights = weights_of(members[0])
     each = [_similarity(own, weights, row) for own in members]
-    found = np.mean(each, axis=0)
-    found[row] = -1.0
-    chosen = largest(found, min(int(k), len(found) - 1)) if len(found) > 1 else np.zeros(0, np.intp)
-    squares = [_squares(own, weights, row, chosen, one[chosen], found[chosen]) for own, one in zip(members, each)]
+    similarity = np.mean(each, axis=0)
+    similarity[row] = -1.0
+    chosen = largest(similarity, min(int(k), len(similarity) - 1)) if len(similarity) > 1 else np.zeros(0, np.intp)
+    squares = [_squares(own, weights, row, chosen, one[chosen], similarity[chosen]) for own, one in zip(members, each)]
     shown = "similarity_" if axis == "similarity" else "similarity"
     sd = np.sqrt(np.mean(squares, axis=0))
-    table = pl.DataFrame({axis: labels.names.gather(chosen), shown: found[chosen], "sd": sd})
+    table = pl.DataFrame({axis: labels.names.gather(chosen), shown: similarity[chosen], "sd": sd})
     return add_titles(fit, table, [axis])
 
 
@@ -75,7 +75,7 @@ def weights_of(parts: Sequence[Holding]) -> Array:
 
 def _similarity(parts: Sequence[Holding], weights: Array, row: int) -> Array:
     """Similarity of all entities with one of them, (n_entities,)."""
-    found = np.zeros(parts[0].size)
+    similarity = np.zeros(parts[0].size)
     for part, weight in zip(parts, weights):
         mean, rest = part.summed(part.posterior.mean), part.rest.ravel()
         own = profiles(mean[row].reshape(1, -1) * rest)[0]
@@ -83,10 +83,10 @@ def _similarity(parts: Sequence[Holding], weights: Array, row: int) -> Array:
         for at in range(0, len(mean), CHUNK_ROWS):
             some = mean[at : at + CHUNK_ROWS].reshape(-1, len(rest)).astype(np.float64, copy=False)
             total = np.sqrt(some @ rest)
-            found[at : at + CHUNK_ROWS] += weight * np.divide(
+            similarity[at : at + CHUNK_ROWS] += weight * np.divide(
                 np.sqrt(some) @ towards, total, out=np.zeros(len(total)), where=total > 0
             )
-    return np.minimum(found, 1.0)
+    return np.minimum(similarity, 1.0)
 
 
 def _squares(parts: Sequence[Holding], weights: Array, row: int, rows: Rows, own: Array, shown: Array) -> Array:
@@ -95,11 +95,11 @@ def _squares(parts: Sequence[Holding], weights: Array, row: int, rows: Rows, own
     """
     if all(np.isinf(part.posterior.concentration.flat[0]) for part in parts):
         return np.asarray((own - shown) ** 2)
-    found = np.zeros((DRAWS, len(rows)))
+    squares = np.zeros((POSTERIOR_DRAWS, len(rows)))
     for number, (part, weight) in enumerate(zip(parts, weights)):
         profiles = np.sqrt(_drawn(part, np.append(row, rows), number))
-        found += weight * np.einsum("dr,dnr->dn", profiles[:, 0], profiles[:, 1:])
-    return np.asarray(((found - shown) ** 2).mean(axis=0))
+        squares += weight * np.einsum("dr,dnr->dn", profiles[:, 0], profiles[:, 1:])
+    return np.asarray(((squares - shown) ** 2).mean(axis=0))
 
 
 def _drawn(part: Holding, rows: Rows, number: int) -> Array:
@@ -114,8 +114,8 @@ def _drawn(part: Holding, rows: Rows, number: int) -> Array:
         logs = np.log(mean * part.rest.ravel())
     some = (mean > 0) & (variance > 0)
     C = np.divide((mean / part.unit) ** 2, variance, out=np.ones(mean.shape), where=some)
-    gammas, uniforms = (np.random.default_rng([SEED, number, way]) for way in range(2))
-    shape = len(rows), DRAWS, C.shape[1]
+    gammas, uniforms = (np.random.default_rng([DRAW_SEED, number, way]) for way in range(2))
+    shape = len(rows), POSTERIOR_DRAWS, C.shape[1]
     draws = np.log(gammas.standard_gamma(C[:, None] + 1.0, shape)) + np.log1p(-uniforms.random(shape)) / C[:, None]
     return _softmax(np.where(some, logs + np.moveaxis(draws, 1, 0) - np.log(C), logs))
 
@@ -129,6 +129,6 @@ def profiles(held: Array) -> Array:
 def _softmax(logs: Array) -> Array:
     """exp(logs) over its sum along the last axis; 0 where all are −∞."""
     peak = logs.max(axis=-1, keepdims=True)
-    found = np.exp(logs - np.where(np.isneginf(peak), 0.0, peak))
-    total = found.sum(axis=-1, keepdims=True)
-    return np.asarray(np.divide(found, total, out=np.zeros(found.shape), where=total > 0))
+    weights = np.exp(logs - np.where(np.isneginf(peak), 0.0, peak))
+    total = weights.sum(axis=-1, keepdims=True)
+    return np.asarray(np.divide(weights, total, out=np.zeros(weights.shape), where=total > 0))

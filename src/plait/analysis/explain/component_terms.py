@@ -38,10 +38,10 @@ def split_indices(occurrence: Occurrence, equation: Equation) -> tuple[tuple[str
 
 def latent_sizes(fit: Fitted, equation: Equation) -> list[dict[str, int]]:
     """Ranks of the latent indices of every term, in order."""
-    found = []
+    sizes = []
     for term in equation.terms:
-        found.append({index: fit.rank[index] for index in equation.latent_of(term)})
-    return found
+        sizes.append({index: fit.rank[index] for index in equation.latent_of(term)})
+    return sizes
 
 
 def rows_at(array: Array, pairs: Pairs | None, occurrence: Occurrence, equation: Equation, cells: Rows) -> RowBlock:
@@ -71,7 +71,7 @@ def terms_at(fit: Fitted, equation: Equation, cells: Rows, kind: Kind, *, logs: 
 
     A term without an exposure has V = 1.
     """
-    found = []
+    terms = []
     for number, term in enumerate(equation.terms):
         given = fit.exposures.at(equation.relation, number, cells)
         V = np.ones(len(cells)) if given is None else given
@@ -79,14 +79,14 @@ def terms_at(fit: Fitted, equation: Equation, cells: Rows, kind: Kind, *, logs: 
             blocks = [RowBlock((CELLS,), np.log(V) if logs else V)]
         if (sparse := fit.exposures.summed_in(equation.relation, number)) is not None:
             blocks.extend(_summed_blocks(fit, sparse, cells, kind, logs))
-            found.append(blocks)
+            terms.append(blocks)
             continue
         for o in operands(fit, term):
             posterior = fit.factors[o.factor]
             own = rows_at(getattr(posterior, kind), posterior.pairs, o, equation, cells)
             blocks.append(RowBlock(own.indices, _logs(kind, posterior, o, equation, cells)) if logs else own)
-        found.append(blocks)
-    return found
+        terms.append(blocks)
+    return terms
 
 
 def _summed_blocks(fit: Fitted, sparse: SparseFactor, cells: Rows, kind: Kind, logs: bool) -> list[RowBlock]:
@@ -143,10 +143,10 @@ def components(terms: Sequence[Sequence[RowBlock]], latent: Sequence[tuple[str, 
     `terms`: logarithms of `terms_at`; `latent`: latent indices of each term.
     """
     names = tuple(dict.fromkeys(index for own in latent for index in own))
-    found = [_leading(blocks, own, most) for blocks, own in zip(terms, latent)]
-    settings = np.concatenate([_spread_settings(one, own, names) for (one, _), own in zip(found, latent)], axis=1)
-    numbers = np.concatenate([np.full(logs.shape, n) for n, (_, logs) in enumerate(found)], axis=1)
-    logs, rates = np.concatenate([logs for _, logs in found], axis=1), log_rates(terms)
+    leading = [_leading(blocks, own, most) for blocks, own in zip(terms, latent)]
+    settings = np.concatenate([_spread_settings(one, own, names) for (one, _), own in zip(leading, latent)], axis=1)
+    numbers = np.concatenate([np.full(logs.shape, n) for n, (_, logs) in enumerate(leading)], axis=1)
+    logs, rates = np.concatenate([logs for _, logs in leading], axis=1), log_rates(terms)
     order = np.argsort(-logs, axis=1, kind="stable")[:, :most]
     sizes = [sizes_of(blocks) for blocks in terms]
     total = sum(math.prod(own[index] for index in indices) for own, indices in zip(sizes, latent))

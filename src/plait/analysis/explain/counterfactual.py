@@ -148,8 +148,8 @@ def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
     """Bind the data of a fit as `plait.fit` did; refuse other data."""
     if not isinstance(data, Data):
         data = bind(fit.model, data, {axis: fit.entities[axis].names.to_list() for axis in fit.model.axes})
-    found = fit.settings.get("weights", {})
-    data = data.weighing({name: found.get(name, 1.0) for name in data.open_weights})
+    weights = fit.settings.get("weights", {})
+    data = data.weighing({name: weights.get(name, 1.0) for name in data.open_weights})
     given = {name: kept.parameters for name, kept in fit.state.factors.items() if name not in fit.state.divergences}
     if fingerprint(data, fit.exposures, cast(Any, given)) != fit.fingerprint:
         raise OtherDataError(
@@ -185,12 +185,12 @@ def settle_all(
     on_sweep: Callable[[int], None] | None = None,
 ) -> list[State]:
     """Converged state of each member with its data, one cell of which may be changed; `on_sweep` gets sweep numbers."""
-    executor, found = Threads(fit.settings.get("threads")), list[State]()
+    executor, states = Threads(fit.settings.get("threads")), list[State]()
     for member in fit.members:
         own = _seen(fit, member, data)
         own = own if change is None else changed(own, change)
-        found.append(_settle(member, own, relation, cell, executor, on_sweep or (lambda sweep: None)))
-    return found
+        states.append(_settle(member, own, relation, cell, executor, on_sweep or (lambda sweep: None)))
+    return states
 
 
 def mean_of(fit: Fitted, states: Sequence[State], relation: str, cell: Rows) -> float:
@@ -291,5 +291,5 @@ def _predicted(fit: Fitted, states: Sequence[State], relation: str, cell: Rows) 
         Member(member.seed, state, member.stop, member.given_names) for member, state in zip(fit.members, states)
     ]
     refitted = type(fit)._of(fit._origin, members, fit.stop)
-    found = columns(refitted, relation, np.asarray(cell)[None, :])
-    return {name: float(column[0]) for name, column in found.items()}
+    predicted = columns(refitted, relation, np.asarray(cell)[None, :])
+    return {name: float(column[0]) for name, column in predicted.items()}

@@ -40,10 +40,10 @@ class Family:
     @property
     def terms(self) -> dict[tuple[str, int], tuple[str, ...]]:
         """By relation and term, the latent indices there: several where a factor stands twice."""
-        found: dict[tuple[str, int], tuple[str, ...]] = {}
+        terms: dict[tuple[str, int], tuple[str, ...]] = {}
         for relation, number, index in self.uses:
-            found[relation, number] = (*found.get((relation, number), ()), index)
-        return found
+            terms[relation, number] = (*terms.get((relation, number), ()), index)
+        return terms
 
 
 def families(model: Model) -> list[Family]:
@@ -56,9 +56,10 @@ def families(model: Model) -> list[Family]:
                     if index not in equation.indices:
                         slots.setdefault((equation.relation, number, index), set()).add((use.factor, place))
     uses = list(slots)
-    found = groups([tuple(slots[use]) for use in uses])
+    families = groups([tuple(slots[use]) for use in uses])
     return [
-        Family(tuple(uses[n] for n in own), frozenset().union(*(slots[uses[n]] for n in own))) for own in sorted(found)
+        Family(tuple(uses[n] for n in own), frozenset().union(*(slots[uses[n]] for n in own)))
+        for own in sorted(families)
     ]
 
 
@@ -87,10 +88,10 @@ def coupling(fit: Fitted) -> "pl.DataFrame":
     different sizes compare; the rows of a component add up to 1, or to 0 without counts. kind: "private" if one
     relation has at least 0.95 of it, else "shared". Both are null for a term without latent indices.
     """
-    found = fit._cached_answers.get("coupling")
-    if found is None:
-        found = fit._cached_answers["coupling"] = _table(fit)
-    return found.clone()
+    cached = fit._cached_answers.get("coupling")
+    if cached is None:
+        cached = fit._cached_answers["coupling"] = _table(fit)
+    return cached.clone()
 
 
 def _table(fit: Fitted) -> "pl.DataFrame":
@@ -102,8 +103,8 @@ def _table(fit: Fitted) -> "pl.DataFrame":
     parts = _parts(fit, {name: _shares(*own) for name, own in sums.items()})
     rows: list[tuple[Any, ...]] = []
     for equation in fit.model.equations:
-        names, (total, found) = name_terms(equation), sums[equation.relation]
-        for (number, indices), (counts, variances) in found.items():
+        names, (total, own_sums) = name_terms(equation), sums[equation.relation]
+        for (number, indices), (counts, variances) in own_sums.items():
             index = indices[0] if indices else None
             for value, (count, variance) in enumerate(zip(counts.tolist(), variances.tolist())):
                 component = None if index is None else value
@@ -118,21 +119,21 @@ TermIndices = tuple[str, int, tuple[str, ...]]  # a relation, the number of a te
 Parts = dict[TermIndices, tuple[Array, Flags]]
 
 
-def _shares(total: float, found: Sums) -> Sums:
+def _shares(total: float, sums: Sums) -> Sums:
     """Sums as shares of the relation's counts."""
-    return {key: (counts / (total or 1.0), variances) for key, (counts, variances) in found.items()}
+    return {key: (counts / (total or 1.0), variances) for key, (counts, variances) in sums.items()}
 
 
 def _parts(fit: Fitted, shares: dict[str, Sums]) -> Parts:
     """Part of every component by term, and whether one relation has nearly all of it."""
-    found: Parts = {}
+    parts: Parts = {}
     for family in families(fit.model):
         own = {(*term, indices): shares[term[0]][term[1], indices][0] for term, indices in family.terms.items()}
         everything = sum(own.values(), np.zeros(1))
         each = {use: np.divide(s, everything, out=np.zeros(len(s)), where=everything > 0) for use, s in own.items()}
         alone = _largest(each) >= MIN_PRIVATE_PART
-        found |= {use: (part, alone) for use, part in each.items()}
-    return found
+        parts |= {use: (part, alone) for use, part in each.items()}
+    return parts
 
 
 def _largest(parts: dict[TermIndices, Array]) -> Array:
@@ -151,16 +152,16 @@ def _part(parts: Parts, key: TermIndices, value: int) -> tuple[float | None, str
 
 def _sums(fit: Fitted, equation: Equation) -> tuple[float, Sums]:
     """All counts of an equation; by term and latent index, the counts of each value and their variances."""
-    found, total = _nothing(fit, equation), 0.0
-    sizes = (len(counts) ** min(len(indices), 2) for (_, indices), (counts, _) in found.items())
+    sums, total = _nothing(fit, equation), 0.0
+    sizes = (len(counts) ** min(len(indices), 2) for (_, indices), (counts, _) in sums.items())
     for cells, values, weights in known_pieces(fit, equation, max(sizes, default=1)):
-        logs, shares = _shared(fit, equation, cells, list(found))
+        logs, shares = _shared(fit, equation, cells, list(sums))
         mean, follow = expected_counts(fit, equation.relation, values, logs)
         total += float(weights @ mean)
-        for (p, square), (counts, variances) in zip(shares, found.values()):
+        for (p, square), (counts, variances) in zip(shares, sums.values()):
             counts += (weights * mean) @ p
             variances += (weights * mean) @ (np.clip(square - p * p, 0.0, None) + follow[:, None] * p * p)
-    return total, found
+    return total, sums
 
 
 def _shared(
@@ -172,26 +173,26 @@ def _shared(
     """
     terms = terms_at(fit, equation, cells, "exp_mean_log", logs=False)
     rate = sum((contract(blocks, (CELLS,)) for blocks in terms), np.zeros(len(cells)))
-    rare = ~((rate > MIN_RATE) & (rate < np.inf))
+    underflow = ~((rate > MIN_RATE) & (rate < np.inf))
 
     def shares(number: int, indices: tuple[str, ...]) -> Array:
         parts = contract(terms[number], (CELLS, *indices))
         shape = (-1, *[1] * (parts.ndim - 1))
-        return np.divide(parts, rate.reshape(shape), out=np.zeros(parts.shape), where=~rare.reshape(shape))
+        return np.divide(parts, rate.reshape(shape), out=np.zeros(parts.shape), where=~underflow.reshape(shape))
 
-    found = [_moments(partial(shares, number), indices) for number, indices in keys]
-    logs = np.log(rate, out=np.zeros(len(rate)), where=~rare)
-    if rare.any():
-        few = terms_at(fit, equation, cells[rare], "exp_mean_log")
-        logs[rare] = log_rates(few)
+    moments = [_moments(partial(shares, number), indices) for number, indices in keys]
+    logs = np.log(rate, out=np.zeros(len(rate)), where=~underflow)
+    if underflow.any():
+        few = terms_at(fit, equation, cells[underflow], "exp_mean_log")
+        logs[underflow] = log_rates(few)
 
-        def rare_shares(number: int, indices: tuple[str, ...]) -> Array:
+        def underflow_shares(number: int, indices: tuple[str, ...]) -> Array:
             parts = log_contract(few[number], (CELLS, *indices))
-            return share(parts, logs[rare].reshape(-1, *[1] * (parts.ndim - 1)))
+            return share(parts, logs[underflow].reshape(-1, *[1] * (parts.ndim - 1)))
 
-        for (number, indices), (p, square) in zip(keys, found):
-            p[rare], square[rare] = _moments(partial(rare_shares, number), indices)
-    return logs, found
+        for (number, indices), (p, square) in zip(keys, moments):
+            p[underflow], square[underflow] = _moments(partial(underflow_shares, number), indices)
+    return logs, moments
 
 
 def _moments(shares: Callable[[tuple[str, ...]], Array], indices: tuple[str, ...]) -> tuple[Array, Array]:
@@ -211,14 +212,14 @@ def _moments(shares: Callable[[tuple[str, ...]], Array], indices: tuple[str, ...
 
 def _nothing(fit: Fitted, equation: Equation) -> Sums:
     """Zero counts by term and latent indices (none: a term of a sum without latent indices)."""
-    found: Sums = {}
+    sums: Sums = {}
     of_family = {use: f.terms[use[:2]] for f in families(fit.model) for use in f.uses}
     for number, sizes in enumerate(latent_sizes(fit, equation)):
         for index, size in sizes.items():
-            found.setdefault((number, of_family[equation.relation, number, index]), (np.zeros(size), np.zeros(size)))
+            sums.setdefault((number, of_family[equation.relation, number, index]), (np.zeros(size), np.zeros(size)))
         if not sizes and len(equation.terms) > 1:
-            found[number, ()] = np.zeros(1), np.zeros(1)
-    return found
+            sums[number, ()] = np.zeros(1), np.zeros(1)
+    return sums
 
 
 def known_pieces(fit: Fitted, equation: Equation, rank: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:

@@ -62,7 +62,7 @@ def explain(
     explanation = Explanation(
         relation, _names(fit, equation.indices, row), _prediction(fit, relation, row), value is not None, value,
         _shares(fit, equation, shares, row), remainder,
-        sum(view.found.total for view in views), _entities(views, equation, shares[: int(top)], row, int(top)),
+        sum(view.components.total for view in views), _entities(views, equation, shares[: int(top)], row, int(top)),
         tuple(link for link, _ in numbered), others, rest, _evidence(fit, views), fit.method, without,
     )  # fmt: skip
     return replace(explanation, titles=_titles(fit, explanation)) if fit.titles else explanation
@@ -94,22 +94,22 @@ def _near(fit: Fitted, equation: Equation, row: Rows) -> Fitted:
 
 def _mentions(places: Sequence[tuple[int, Sequence[int]]], cells: AnyArray) -> NDArray[np.bool_]:
     """Which cells (n, order) have one of some rows at its position."""
-    found = np.zeros(len(cells), bool)
+    mentioned = np.zeros(len(cells), bool)
     for k, rows in places:
-        found |= np.isin(cells[:, k], rows)
-    return found
+        mentioned |= np.isin(cells[:, k], rows)
+    return mentioned
 
 
 def _shares(fit: Fitted, equation: Equation, placed: Sequence[Placed], row: Rows) -> tuple[ComponentShare, ...]:
     """Components with the names of their terms."""
     texts = name_terms(equation)
     names = [_name(fit, equation, number) if text else "" for number, text in enumerate(texts)]
-    found = []
+    shares = []
     for number, one in enumerate(placed):
         rule = _rule(fit, equation, row, one) if number < MAX_GROUNDED_RULES else ""
         name, label = ("", rule) if rule else (names[one.term], _label(fit, equation, one))
-        found.append(ComponentShare(one.setting, one.share, one.term, texts[one.term], name, label))
-    return tuple(found)
+        shares.append(ComponentShare(one.setting, one.share, one.term, texts[one.term], name, label))
+    return tuple(shares)
 
 
 def _alike_joined(fit: Fitted, equation: Equation, shares: Sequence[Placed]) -> list[Placed]:
@@ -142,8 +142,8 @@ def _label(fit: Fitted, equation: Equation, placed: Placed) -> str:
         return str(sparse.labels[setting[sparse.index]]) if sparse.labels else ""
     own = fit.members[setting["member"]] if len(fit.members) > 1 else fit
     given = own.given_names
-    found = (given.get(first_index(fit.model, index), {}).get(n) for index, n in setting.items()) if given else ()
-    return " × ".join(name for name in found if name)
+    labels = (given.get(first_index(fit.model, index), {}).get(n) for index, n in setting.items()) if given else ()
+    return " × ".join(name for name in labels if name)
 
 
 def _name(fit: Fitted, equation: Equation, number: int) -> str:
@@ -163,10 +163,10 @@ def _names(fit: Fitted, indices: Sequence[str], row: Sequence[int] | Rows) -> di
 
 
 def _prediction(fit: Fitted, relation: str, row: Rows) -> dict[str, float]:
-    found = {name: float(column[0]) for name, column in columns(fit, relation, row[None, :]).items()}
+    prediction = {name: float(column[0]) for name, column in columns(fit, relation, row[None, :]).items()}
     alone = len(fit.model.equation(relation).terms) == 1  # else each term has its own exposure
     exposure = fit.exposures.at(relation, 0, row[None, :]) if alone else None
-    return found if exposure is None else found | {"exposure": float(exposure[0])}
+    return prediction if exposure is None else prediction | {"exposure": float(exposure[0])}
 
 
 def _value(fit: Fitted, relation: str, row: Rows) -> float | None:
@@ -179,27 +179,27 @@ def _entities(
     views: Sequence[MemberView], equation: Equation, leading: Sequence[Placed], row: Rows, top: int
 ) -> tuple[Entity, ...]:
     """Leading entities of the leading components, each from its own member."""
-    found: list[Entity] = []
+    entities: list[Entity] = []
     for view in views:
         places = [place for place, share in enumerate(leading) if share.view is view]
         own = [(leading[place].term, leading[place].setting) for place in places]
         for s in characterise(view.fit, equation, own, row, top):
             labels = view.fit.entities[s.index]
             name, of = labels[s.row], len(labels)
-            found.append(Entity(places[s.component], s.index, name, s.weight, s.lift, s.rank, of, s.of_cell))
-    return tuple(sorted(found, key=lambda entity: entity.component))
+            entities.append(Entity(places[s.component], s.index, name, s.weight, s.lift, s.rank, of, s.of_cell))
+    return tuple(sorted(entities, key=lambda entity: entity.component))
 
 
 def _evidence(fit: Fitted, views: Sequence[MemberView]) -> tuple[Evidence, ...]:
     """Every row that the cell uses, with its links in all relations; all rows for a cell of rate 0."""
     rows = {group.row.key: group.row for group in views[0].groups}
-    found = []
+    evidence = []
     for key, row in rows.items():
         links = sum(len(group.numbers) for group in views[0].groups if group.row.key == key)
         data, prior = sum((view.weight * np.array(view.sources(key)) for view in views), np.zeros(2))
-        found.append(Evidence(row.factor, _names(fit, row.indices, row.rows), float(data), float(prior), links))
-    possible = any(np.isfinite(view.found.log_rates[0]) for view in views)
-    return tuple(row for row in found if row.data + row.prior > 0 or not possible)  # a term of exposure 0 uses none
+        evidence.append(Evidence(row.factor, _names(fit, row.indices, row.rows), float(data), float(prior), links))
+    possible = any(np.isfinite(view.components.log_rates[0]) for view in views)
+    return tuple(row for row in evidence if row.data + row.prior > 0 or not possible)  # a term of exposure 0 uses none
 
 
 def _reasons(
@@ -213,7 +213,7 @@ def _reasons(
     """The most responsible links with their numbers; the number of other supporting links, and their total
     responsibility.
     """
-    found: list[tuple[Link, int]] = []
+    reasons: list[tuple[Link, int]] = []
     count, total, groups = 0, 0.0, views[0].groups
     for name in dict.fromkeys(group.relation for group in groups):
         known, here = fit.known[name], [group for group in groups if group.relation == name]
@@ -224,10 +224,10 @@ def _reasons(
             strength[(known.cells[numbers] == cell).all(axis=1)] = 0.0
         count, total = count + int(np.count_nonzero(strength)), total + float(strength.sum())
         best = [n for n in np.argsort(-strength, kind="stable")[:top] if strength[n] > 0]
-        found.extend((_link(fit, here, int(numbers[n]), float(strength[n])), int(numbers[n])) for n in best)
-    found = sorted(found, key=lambda pair: -pair[0].responsibility)[:top]
-    named = sum(link.responsibility for link, _ in found)
-    return found, count - len(found), total - named if count > len(found) else 0.0
+        reasons.extend((_link(fit, here, int(numbers[n]), float(strength[n])), int(numbers[n])) for n in best)
+    reasons = sorted(reasons, key=lambda pair: -pair[0].responsibility)[:top]
+    named = sum(link.responsibility for link, _ in reasons)
+    return reasons, count - len(reasons), total - named if count > len(reasons) else 0.0
 
 
 def _evidence_strengths(
@@ -235,7 +235,7 @@ def _evidence_strengths(
 ) -> dict[tuple[int, ...], float]:
     """The part of the rate that known links have through evidence terms, by their cells."""
     known, axes = fit.known[equation.relation], [fit.model.axis(index) for index in equation.indices]
-    found: dict[tuple[int, ...], float] = {}
+    strengths: dict[tuple[int, ...], float] = {}
     for name, words in fit.settings.get("evidence_terms", {}).items():
         for number, term in enumerate(equation.terms):
             own = [placed for placed in shares if placed.term == number and placed.share > 0]
@@ -245,15 +245,15 @@ def _evidence_strengths(
                 for placed in own[:MAX_GROUNDED_RULES]:
                     links = grounded_rule(fit, equation.relation, words, placed.setting[index], cell).links
                     for link in map(tuple, links.tolist()):
-                        found[link] = found.get(link, 0.0) + placed.share / len(links)
+                        strengths[link] = strengths.get(link, 0.0) + placed.share / len(links)
             elif name in term.factors and share > 0:
                 behind = link_contributions(
                     LinkEvidence(**words), known.cells.astype(np.int64), known.shape, axes, known.groups, cell
                 )
                 total = sum(behind.values())
                 for link, value in behind.items():
-                    found[link] = found.get(link, 0.0) + share * value / total
-    return found
+                    strengths[link] = strengths.get(link, 0.0) + share * value / total
+    return strengths
 
 
 def _refitted(
@@ -261,8 +261,8 @@ def _refitted(
 ) -> list[tuple[Link, int]]:
     """The links with the losses of refits, sorted by them."""
     asked = [(link.relation, number) for link, number in numbered]
-    found = losses(fit, data, relation, cell, asked, without)
-    with_losses = [(replace(link, exact=loss), number) for (link, number), loss in zip(numbered, found)]
+    refitted = losses(fit, data, relation, cell, asked, without)
+    with_losses = [(replace(link, exact=loss), number) for (link, number), loss in zip(numbered, refitted)]
     return sorted(with_losses, key=lambda pair: -pair[0].loss)
 
 

@@ -160,15 +160,15 @@ class Explanation:
         """
         import polars as pl
 
-        found: dict[str, Any] = {"component": [str(share) for share in self.shares]}
+        columns: dict[str, Any] = {"component": [str(share) for share in self.shares]}
         if any(share.label for share in self.shares):
-            found["name"] = [share.label or None for share in self.shares]
+            columns["name"] = [share.label or None for share in self.shares]
         if self.shares[0].text:
-            found["term"] = [share.text for share in self.shares]
-        own = {*found, "share"}
+            columns["term"] = [share.text for share in self.shares]
+        own = {*columns, "share"}
         for index in dict.fromkeys(i for share in sorted(self.shares, key=lambda s: s.term) for i in share.setting):
-            found[f"{index}_" if index in own else index] = [share.setting.get(index) for share in self.shares]
-        return self._in_kind(pl.DataFrame({**found, "share": [share.share for share in self.shares]}))
+            columns[f"{index}_" if index in own else index] = [share.setting.get(index) for share in self.shares]
+        return self._in_kind(pl.DataFrame({**columns, "share": [share.share for share in self.shares]}))
 
     @cached_property
     def entities(self) -> "IntoDataFrame":

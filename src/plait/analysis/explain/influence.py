@@ -88,12 +88,12 @@ def _product(rows: Array, matrix: Array) -> Array:
 
 def _gram(rows: Array, weights: Array) -> Array:
     """Σ_n w_n r_n r_nᵀ of rows (n, k), in blocks."""
-    found = np.zeros((rows.shape[1], rows.shape[1]))
-    step = max(1, MAX_PRODUCT // max(1, found.size))
+    gram = np.zeros((rows.shape[1], rows.shape[1]))
+    step = max(1, MAX_PRODUCT // max(1, gram.size))
     for at in range(0, len(rows), step):
         some = rows[at : at + step]
-        found += (some.T * weights[at : at + step]) @ some
-    return found
+        gram += (some.T * weights[at : at + step]) @ some
+    return gram
 
 
 def _divided(array: Array, scale: Array) -> Array:
@@ -142,7 +142,7 @@ class MemberView:
     """One member: its components of the cell, the known links of its rows, and its weight."""
 
     fit: Fitted
-    found: Components
+    components: Components
     groups: Sequence[Touching]
     weight: float
 
@@ -184,8 +184,8 @@ def weigh(fit: Fitted, equation: Equation, cells: Rows) -> Array:
         return np.ones((1, len(cells)))
     logs = np.stack([log_rates(terms_at(member, equation, cells, "mean")) for member in fit.members])
     peak = logs.max(axis=0)
-    found = np.exp(np.where(np.isneginf(peak), 0.0, logs - np.where(np.isneginf(peak), 0.0, peak)))
-    return np.asarray(found / found.sum(axis=0))
+    weights = np.exp(np.where(np.isneginf(peak), 0.0, logs - np.where(np.isneginf(peak), 0.0, peak)))
+    return np.asarray(weights / weights.sum(axis=0))
 
 
 class Placed(NamedTuple):
@@ -202,10 +202,10 @@ def joined_shares(views: Sequence[MemberView], equation: Equation, most: int) ->
     placed = []
     for number, view in enumerate(views):
         own = {free_name("member", equation): number} if len(views) > 1 else {}
-        found = view.found
-        for term, values, share in zip(found.terms[0], found.settings[0], found.shares[0]):
-            setting = {index: int(value) for index, value in zip(found.latent, values) if value >= 0}
+        components = view.components
+        for term, values, share in zip(components.terms[0], components.settings[0], components.shares[0]):
+            setting = {index: int(value) for index, value in zip(components.latent, values) if value >= 0}
             placed.append(Placed(view, int(term), own | setting, float(view.weight * share)))
     placed.sort(key=lambda one: -one.share)
     cut = sum(one.share for one in placed[most:])
-    return placed[:most], cut + sum(view.weight * float(view.found.remainder[0]) for view in views)
+    return placed[:most], cut + sum(view.weight * float(view.components.remainder[0]) for view in views)

@@ -38,7 +38,7 @@ def responsibilities(fit: Fitted, relation: str, cells: Any, *, most: int | None
     frame, rows = rows_of(fit, relation, cells)
     values = _values(fit, relation, frame, rows)
     most = _checked(fit, equation, most)
-    found = [_Shared(*(np.zeros(shape, int) for shape in _empty(equation)))]
+    shared = [_Shared(*(np.zeros(shape, int) for shape in _empty(equation)))]
     widest = max((size for sizes in latent_sizes(fit, equation) for size in sizes.values()), default=1)
     kinds: tuple[tuple[Kind, Rows], ...] = (
         ("exp_mean_log", np.flatnonzero(~np.isnan(values))),
@@ -47,8 +47,8 @@ def responsibilities(fit: Fitted, relation: str, cells: Any, *, most: int | None
     for kind, some in kinds:
         step = max(TUNING.responsibilities_chunk // (most * widest), 1)
         for at in range(0, len(some), step):
-            found.extend(_share(fit, equation, rows, values, some[at : at + step], kind, most))
-    joined = _Shared(*map(np.concatenate, zip(*found)))
+            shared.extend(_share(fit, equation, rows, values, some[at : at + step], kind, most))
+    joined = _Shared(*map(np.concatenate, zip(*shared)))
     return _table(fit, equation, rows, values, _leading(joined, most))
 
 
@@ -74,44 +74,44 @@ def _share(
     """Components of some cells in every member."""
     latent = [equation.latent_of(term) for term in equation.terms]
     for number, (member, weight) in enumerate(zip(fit.members, weigh(fit, equation, rows[some]))):
-        found = components(terms_at(member, equation, rows[some], kind), latent, most)
-        shares = weight[:, None] * found.shares
+        leading = components(terms_at(member, equation, rows[some], kind), latent, most)
+        shares = weight[:, None] * leading.shares
         counts = values[some]
         if kind == "exp_mean_log":
-            counts, _ = expected_counts(member, equation.relation, counts, found.log_rates)
+            counts, _ = expected_counts(member, equation.relation, counts, leading.log_rates)
         k = shares.shape[1]
-        settings = found.settings.reshape(shares.size, len(found.latent))
+        settings = leading.settings.reshape(shares.size, len(leading.latent))
         expected = (shares * counts[:, None]).ravel()
         yield _Shared(
-            np.repeat(some, k), np.full(shares.size, number), found.terms.ravel(), settings, shares.ravel(), expected
+            np.repeat(some, k), np.full(shares.size, number), leading.terms.ravel(), settings, shares.ravel(), expected
         )
 
 
-def _leading(found: _Shared, most: int) -> _Shared:
+def _leading(shared: _Shared, most: int) -> _Shared:
     """The `most` largest components of each cell."""
-    order = np.lexsort((-found.share, found.cell))
-    ordered = found.cell[order]
+    order = np.lexsort((-shared.share, shared.cell))
+    ordered = shared.cell[order]
     order = order[np.arange(len(order)) - np.searchsorted(ordered, ordered) < most]
-    arrays: list[Any] = [array[order] for array in found]
+    arrays: list[Any] = [array[order] for array in shared]
     return _Shared(*arrays)
 
 
-def _table(fit: Fitted, equation: Equation, rows: Rows, values: Array, found: _Shared) -> "pl.DataFrame":
+def _table(fit: Fitted, equation: Equation, rows: Rows, values: Array, shared: _Shared) -> "pl.DataFrame":
     import polars as pl
 
     def column(name: str, values: Any) -> pl.Series:
         return pl.Series(free_name(name, equation), values, nan_to_null=True)
 
-    cells = rows[found.cell]
+    cells = rows[shared.cell]
     columns = [fit.entities[index].names.gather(cells[:, n]).alias(index) for n, index in enumerate(equation.indices)]
-    columns.append(column("value", values[found.cell]))
+    columns.append(column("value", values[shared.cell]))
     if len(fit.members) > 1:
-        columns.append(column("member", found.member))
+        columns.append(column("member", shared.member))
     if len(equation.terms) > 1:
-        columns.append(column("term", name_terms(equation)).gather(found.term))
-    for index, setting in zip(equation.latent, found.settings.T):
+        columns.append(column("term", name_terms(equation)).gather(shared.term))
+    for index, setting in zip(equation.latent, shared.settings.T):
         columns.append(pl.Series(index, setting).set(pl.Series(setting < 0), None))
-    table = pl.DataFrame([*columns, column("share", found.share), column("expected", found.expected)])
+    table = pl.DataFrame([*columns, column("share", shared.share), column("expected", shared.expected)])
     return add_titles(fit, table, equation.indices)
 
 
@@ -121,9 +121,9 @@ def _table(fit: Fitted, equation: Equation, rows: Rows, values: Array, found: _S
 def _values(fit: Fitted, relation: str, frame: Any, rows: Rows) -> Array:
     """Observed value of every cell, NaN without one: as given, else that of the known link."""
     known = fit.known[relation]
-    found = np.where(known.contain(rows), known.values_at(rows), np.nan)
+    values = np.where(known.contain(rows), known.values_at(rows), np.nan)
     if "value" not in frame.columns:
-        return found
+        return values
     given = number_array(frame.get_column("value"), "cells, column 'value'")
     bad = (given < 0) | np.isinf(given)
     if bad.any():
@@ -134,7 +134,7 @@ def _values(fit: Fitted, relation: str, frame: Any, rows: Rows) -> Array:
             actual=float(given[row]),
             hint="An observed value is at least 0; leave it empty if there is none.",
         )
-    return np.where(np.isnan(given), found, given)
+    return np.where(np.isnan(given), values, given)
 
 
 def _checked(fit: Fitted, equation: Equation, most: int | None) -> int:

@@ -77,19 +77,19 @@ def used_rows(fit: Fitted, equation: Equation, cell: Rows) -> list[Row]:
     """Rows of free factors with visible indices that a cell uses, each once; shares are those of its mean."""
     terms = terms_at(fit, equation, cell[None, :], "mean")
     log_rate = log_rates(terms)
-    found: dict[Key, Row] = {}
+    rows: dict[Key, Row] = {}
     for blocks, term in zip(terms, equation.terms):
         for use in operands(fit, term):
             visible, latent = split_indices(use, equation)
             if visible and use.factor in fit.state.divergences:
                 at = tuple(int(cell[equation.indices.index(index)]) for index in visible)
                 shares = share(log_contract(blocks, (CELLS, *latent))[0], float(log_rate[0]))
-                if (row := found.get((use.factor, at))) is not None:
-                    found[row.key] = replace(row, shares=row.shares + shares)
+                if (row := rows.get((use.factor, at))) is not None:
+                    rows[row.key] = replace(row, shares=row.shares + shares)
                 else:
                     new = Row(use.factor, visible, at, shares, *_gamma(fit, use, equation, cell))
-                    found[new.key] = new
-    return list(found.values())
+                    rows[new.key] = new
+    return list(rows.values())
 
 
 def _gamma(fit: Fitted, use: Occurrence, equation: Equation, cell: Rows) -> tuple[Array, Array]:
@@ -115,12 +115,12 @@ def touching(fit: Fitted, rows: Sequence[Row]) -> list[Touching]:
         for row in rows:
             uses = dict.fromkeys(o for o in equation.occurrences if o.factor == row.factor)
             if uses:
-                found = cache.pop((equation.relation, row.key), None)  # the last one used is the last to go
-                if found is None:
+                links = cache.pop((equation.relation, row.key), None)  # the last one used is the last to go
+                if links is None:
                     on_row = np.any([_on_row(equation, use, row, cells) for use in uses], axis=0)
-                    found = Touching(equation.relation, row, np.flatnonzero(on_row))
-                cache[equation.relation, row.key] = found
-                result.append(replace(found, row=row))  # with its lists, which later explanations read
+                    links = Touching(equation.relation, row, np.flatnonzero(on_row))
+                cache[equation.relation, row.key] = links
+                result.append(replace(links, row=row))  # with its lists, which later explanations read
     size = sum(map(_bytes, cache.copy().values()))
     while size > CACHE_BYTES and len(cache) > len(result):
         size -= _bytes(cache.popitem(last=False)[1])
@@ -189,13 +189,13 @@ def pieces(fit: Fitted, group: Touching) -> Iterator[LinkGroup]:
     equation = fit.model.equation(group.relation)
     step = max(CHUNK_DOUBLES // _gathered_per_link(fit, equation), 1)
     few = len(group.numbers) <= MAX_CACHED_CHUNKS * step
-    found: list[LinkGroup] = []
+    groups: list[LinkGroup] = []
     for at in range(0, len(group.numbers), step):
         piece = _piece(fit, equation, group.row, group.numbers[at : at + step])
         if few:
-            found.append(piece)
+            groups.append(piece)
         yield piece
-    group.kept[:] = found  # threads may do so at the same time
+    group.kept[:] = groups  # threads may do so at the same time
 
 
 def _gathered_per_link(fit: Fitted, equation: Equation) -> int:
@@ -211,13 +211,13 @@ def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> LinkGrou
     known = fit.known[equation.relation]
     cells = known.cells[numbers].astype(np.int64)
     parts, rate = _through(fit, equation, row, cells, logs=False)
-    rare = ~((rate > MIN_RATE) & np.isfinite(rate))
-    shares = np.divide(parts, rate[:, None], out=np.zeros(parts.shape), where=~rare[:, None])
+    underflow = ~((rate > MIN_RATE) & np.isfinite(rate))
+    shares = np.divide(parts, rate[:, None], out=np.zeros(parts.shape), where=~underflow[:, None])
     logs = np.full(len(rate), -np.inf)
     np.log(rate, out=logs, where=rate > 0)
-    if rare.any():
-        entries, logs[rare] = _through(fit, equation, row, cells[rare], logs=True)
-        shares[rare] = share(entries, logs[rare, None])
+    if underflow.any():
+        entries, logs[underflow] = _through(fit, equation, row, cells[underflow], logs=True)
+        shares[underflow] = share(entries, logs[underflow, None])
     expected, follow = expected_counts(fit, equation.relation, known.values[numbers], logs)
     return LinkGroup(known.weights[numbers] * expected, shares, follow)
 

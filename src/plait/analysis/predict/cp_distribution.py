@@ -47,10 +47,10 @@ from plait.data.sparse.parallel import in_pieces
 Finish = Callable[[int, int, Array, Array, Array], None]  # cells lo … hi − 1: masses, mean, narrow part
 RateDraws = Callable[[int, int], Array]  # cells lo … hi − 1: draws of a rate
 
-NODES = 8
-STEP = 0.4
+QUADRATURE_NODES = 8
+QUADRATURE_STEP = 0.4
 MAX_MEAN = 256.0
-MAX_SPREAD = 3e5  # variance over mean: beyond, P(x > 0) is not the mean at a rate smaller by e^(−2π/STEP)
+MAX_SPREAD = 3e5  # variance over mean: beyond, P(x > 0) is not the mean at a rate smaller by e^(−2π/QUADRATURE_STEP)
 MIN_EXPONENT, MAX_EXPONENT = -30, 14  # of the table over C, in powers of two; a larger C is a point
 CHUNK_COMPONENTS = 1 << 12  # that a thread takes at a time
 GRID_CHUNK_COMPONENTS = 1 << 9  # the same on a grid, of a kilobyte each
@@ -77,15 +77,15 @@ def neg_log_p_zero(parts: Sequence[RateTerm], tolerance: float) -> Array:
     columns = _columns(parts)
     result = np.zeros(parts[0].count)
     weights, table = nodes(), powers()
-    alias = math.exp(-math.pi / STEP)
+    alias = math.exp(-math.pi / QUADRATURE_STEP)
 
     def work(lo: int, hi: int) -> None:
         mean, variance = _joined([own.two_moments(lo, hi) for own in columns])
         miss, pairs = np.zeros(hi - lo), np.empty((mean.size, 2), np.int64)
         least, most = np.empty(mean.size), np.empty(mean.size)
         pairs = pairs[: sort_components(mean, variance, tolerance * _each(mean), miss, pairs, least, most)]
-        product = np.empty((len(pairs), 2 * NODES))
-        begin_pairs(pairs, mean, weights, STEP, product)
+        product = np.empty((len(pairs), 2 * QUADRATURE_NODES))
+        begin_pairs(pairs, mean, weights, QUADRATURE_STEP, product)
         for own in columns:
             for at, E, D in own.tables:
                 multiply_pairs(pairs, own.first, at[lo:hi], E, D, table, MIN_EXPONENT, product)
@@ -110,12 +110,12 @@ def third_cumulants(parts: Sequence[RateTerm]) -> Array:
 
 
 def on_grid(
-    parts: Sequence[RateTerm], noise: float, finish: Finish, draws: RateDraws | None = None, room: int = 1
+    parts: Sequence[RateTerm], noise: float, finish: Finish, draws: RateDraws | None = None, max_cells: int = 1
 ) -> None:
     """Pass the rate of every cell on a logarithmic grid to `finish(lo, hi, masses, mean, warm)`, in chunks.
 
     `noise`: 1 for the count, which ignores components far below one event; 0 for the rate. `draws`: equally probable
-    rates (n, n_draws) that are added to the terms, for at most `room` cells at a time.
+    rates (n, n_draws) that are added to the terms, for at most `max_cells` cells at a time.
     """
     columns = _columns(parts)
 
@@ -127,7 +127,7 @@ def on_grid(
         each, pairs = _each(mean), np.empty((mean.size, 2), np.int64)
         least = np.maximum(noise * NEGLIGIBLE_EVENTS * each, NEGLIGIBLE_SHARE * each * whole)
         pairs = pairs[: sort_widths(mean, second, third, noise, least, noise * MAX_GAMMA_VARIANCE * each, warm, pairs)]
-        masses, total = np.empty((len(pairs), log_grid.NODES)), np.zeros((hi - lo, log_grid.NODES))
+        masses, total = np.empty((len(pairs), log_grid.GRID_NODES)), np.zeros((hi - lo, log_grid.GRID_NODES))
         begin_masses(pairs, mean, whole, masses)
         for own in columns:
             for at, E, D in own.tables:
@@ -139,7 +139,7 @@ def on_grid(
         finish(lo, hi, total, whole, warm)
 
     piece = GRID_CHUNK_COMPONENTS // sum(own.width for own in columns)
-    in_pieces(work, parts[0].count, min(piece, room) if draws else piece)
+    in_pieces(work, parts[0].count, min(piece, max_cells) if draws else piece)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,12 +170,12 @@ class _Columns:
 
 def _columns(parts: Sequence[RateTerm]) -> list[_Columns]:
     """Components of all terms as columns; each multiplies the factors of its own term."""
-    found: list[_Columns] = []
+    columns: list[_Columns] = []
     for term in parts:
         tables = [(operand.at, *operand.ordered(term.operands[0].latent).flat()) for operand in term.operands]
-        first = found[-1].first + found[-1].width if found else 0
-        found.append(_Columns(term, first, term.width, tables))
-    return found
+        first = columns[-1].first + columns[-1].width if columns else 0
+        columns.append(_Columns(term, first, term.width, tables))
+    return columns
 
 
 def _joined(moments: Sequence[tuple[Array, ...]]) -> Sequence[Array]:
@@ -190,7 +190,7 @@ def _each(mean: Array) -> Array:
 
 def _places() -> NDArray[np.complex128]:
     """s_j = −½ + i y_j, y_j = (j + ½) h."""
-    return np.asarray(-0.5 + 1j * (np.arange(NODES) + 0.5) * STEP, np.complex128)
+    return np.asarray(-0.5 + 1j * (np.arange(QUADRATURE_NODES) + 0.5) * QUADRATURE_STEP, np.complex128)
 
 
 def _flat(values: NDArray[np.complex128]) -> Array:
@@ -203,14 +203,14 @@ def _flat(values: NDArray[np.complex128]) -> Array:
 @cache
 def nodes() -> Array:
     """−h/π · Γ(s_j); the conjugate half of the line is included, hence not 2π."""
-    return _flat(-STEP / np.pi * special.gamma(_places()))
+    return _flat(-QUADRATURE_STEP / np.pi * special.gamma(_places()))
 
 
 @cache
 def powers() -> Array:
-    """E[(Z/E)^−s_j] for C = 2^e (1 + k/16); rows of 2·NODES numbers; the last row is that of a point."""
+    """E[(Z/E)^−s_j] for C = 2^e (1 + k/16); rows of 2·QUADRATURE_NODES numbers; the last row is that of a point."""
     octaves = 2.0 ** np.arange(MIN_EXPONENT, MAX_EXPONENT, dtype=float)
     C = (octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1, 1)
     s = _places()
     values = np.exp(special.loggamma(C - s) - special.loggamma(C) + s * np.log(C))
-    return _flat(np.concatenate([values, np.ones((1, NODES), complex)]))
+    return _flat(np.concatenate([values, np.ones((1, QUADRATURE_NODES), complex)]))

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from plait._typing import Array
 from plait.analysis.predict.kernels import surprise
-from plait.analysis.predict.log_grid import FIRST_LOG, NODES, STEP
+from plait.analysis.predict.log_grid import FIRST_LOG, GRID_NODES, GRID_STEP
 from plait.jit import inlined, kernel, tiered_kernel
 
 Counts = NDArray[np.int64]
 
 SUMMED_COUNTS = 16
 FINE = 4
-POINTS = FINE * (NODES - 1) + 1
-GAP = STEP / FINE
+POINTS = FINE * (GRID_NODES - 1) + 1
+GAP = GRID_STEP / FINE
 MAX_SD = 6.0  # standard deviations at which a normal is cut
 SEARCH_TOLERANCE = 1e-5  # relative
 MAX_COUNT = 2.0**62
@@ -36,17 +36,20 @@ QUANTILE_STEP = 0.2  # between points of the distribution of B + W, in asinh((y 
 
 @kernel
 def link_spread(masses: Array, mean: Array, warm: Array, miss: Array, sd: Array) -> None:
-    """−log P(x = 0) = −log E[e^−λ], and the standard deviation of e^−λ; masses (n, NODES), warm (n, 3), others (n,)."""
+    """−log P(x = 0) = −log E[e^−λ], and the standard deviation of e^−λ.
+
+    masses (n, GRID_NODES), warm (n, 3), others (n,).
+    """
     for n in range(len(mean)):
         under = 1.0 - masses[n].sum()
         nothing, rate = under, mean[n] * math.exp(FIRST_LOG)
-        for i in range(NODES):
+        for i in range(GRID_NODES):
             nothing += masses[n, i] * math.exp(-rate)
-            rate *= math.exp(STEP)
+            rate *= math.exp(GRID_STEP)
         spread, rate = under * (1.0 - nothing) ** 2, mean[n] * math.exp(FIRST_LOG)
-        for i in range(NODES):
+        for i in range(GRID_NODES):
             spread += masses[n, i] * (math.exp(-rate) - nothing) ** 2
-            rate *= math.exp(STEP)
+            rate *= math.exp(GRID_STEP)
         m, v = warm[n, 0], warm[n, 1]
         certain = math.exp(-2.0 * surprise(m, v))
         more = gamma_spread(m, v)
@@ -77,14 +80,14 @@ def gamma_spreads(mean: Array, variance: Array, sd: Array) -> None:
 def accumulate(masses: Array, below: Array) -> None:
     """below[q] = P(B < m·e^(FIRST_LOG + q·GAP)) from one cell's masses: Gregory's rule at nodes, cubics between."""
     total = 1.0 - masses.sum()
-    for i in range(NODES):
-        before, after = masses[max(i - 1, 0)], masses[min(i + 1, NODES - 1)]
+    for i in range(GRID_NODES):
+        before, after = masses[max(i - 1, 0)], masses[min(i + 1, GRID_NODES - 1)]
         below[FINE * i] = total + 0.5 * masses[i] - (after - before) / 24.0
         total += masses[i]
-    for i in range(NODES - 1):
+    for i in range(GRID_NODES - 1):
         b, c = below[FINE * i], below[FINE * i + FINE]
         a = below[FINE * i - FINE] if i else b
-        d = below[FINE * i + 2 * FINE] if i < NODES - 2 else c
+        d = below[FINE * i + 2 * FINE] if i < GRID_NODES - 2 else c
         for q in range(1, FINE):
             f = q / FINE
             below[FINE * i + q] = b + 0.5 * f * (c - a + f * (2 * a - 5 * b + 4 * c - d + f * (3 * (b - c) + d - a)))
@@ -162,13 +165,13 @@ def count_few(masses: Array, m: float, warm: Array, few: Array) -> None:
     """few[k] = P(x ≤ k) for k < SUMMED_COUNTS, from the recursion of a negative binomial at every node."""
     W, V = warm[0], warm[1]
     few[:] = 0.0
-    first = max(0, int((math.log(1e-4 / m) - FIRST_LOG) / STEP))  # below, no events
+    first = max(0, int((math.log(1e-4 / m) - FIRST_LOG) / GRID_STEP))  # below, no events
     still = 1.0
-    for i in range(first, NODES):
+    for i in range(first, GRID_NODES):
         still -= masses[i]
-    for i in range(first - 1, NODES):
+    for i in range(first - 1, GRID_NODES):
         mass = masses[i] if i >= first else still
-        rate = W + (m * math.exp(FIRST_LOG + i * STEP) if i >= first else 0.0)
+        rate = W + (m * math.exp(FIRST_LOG + i * GRID_STEP) if i >= first else 0.0)
         if rate > 60.0:
             break
         if abs(mass) > 1e-7:
@@ -207,7 +210,7 @@ def count_quantile(level: float, m: float, warm: Array, below: Array, few: Array
 @inlined
 def rate_quantile(level: float, m: float, warm: Array, below: Array) -> float:
     """Quantile of the rate; 0 where it lies below the grid."""
-    low, high = m * math.exp(FIRST_LOG), m * math.exp(FIRST_LOG + STEP * NODES)
+    low, high = m * math.exp(FIRST_LOG), m * math.exp(FIRST_LOG + GRID_STEP * GRID_NODES)
     if chance_of_rate(low, m, warm, below, 0) >= level:
         return 0.0
     while high > (1.0 + SEARCH_TOLERANCE) * low:
@@ -286,7 +289,7 @@ def read_sum(m: float, warm: Array, below: Array, levels: Array, points: Array) 
     sd = math.sqrt(warm[1])
     first = min(max(int((math.log(NEGLIGIBLE_SD * sd / m) - FIRST_LOG) / GAP), 0), POINTS - 1)
     x, last, done = math.asinh(-MAX_SD), 0.0, 0
-    end = math.asinh(m * math.exp(FIRST_LOG + STEP * NODES) / sd)
+    end = math.asinh(m * math.exp(FIRST_LOG + GRID_STEP * GRID_NODES) / sd)
     while done < len(levels):
         x += QUANTILE_STEP
         reached = max(chance_of_rate(warm[0] + sd * math.sinh(x), m, warm, below, first), last) if x < end else 1.0

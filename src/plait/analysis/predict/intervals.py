@@ -110,13 +110,13 @@ def of_values(
 
     def quantiles_at(cells: Rows, level: Array) -> Array:
         points = link_strata(fit, relation, rows[cells], mean[cells], variance[cells])[0]
-        found = np.empty(len(cells))
+        quantiles = np.empty(len(cells))
 
         def work(lo: int, hi: int) -> None:
-            found[lo:hi] = likelihood.quantiles(points[lo:hi], level[lo:hi], state)
+            quantiles[lo:hi] = likelihood.quantiles(points[lo:hi], level[lo:hi], state)
 
         in_pieces(work, len(cells), SLOW_CHUNK_CELLS)
-        return found
+        return quantiles
 
     levels = levels_of(miss, calibration)
     return value_ends(np.exp(-calibration.apply(miss)), levels, quantiles_at, whole=likelihood.whole)
@@ -156,13 +156,13 @@ def count_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: 
     points, about = np.repeat(mean[:, None], STRATA, axis=1), np.where(like_gamma, variance, 0.0)
     points[narrow] = _narrow_strata(mean[narrow], variance[narrow], skewed[narrow])
     at = np.flatnonzero(others)
-    found, more = np.empty((len(at), STRATA)), np.empty(len(at))
+    strata, more = np.empty((len(at), STRATA)), np.empty(len(at))
 
     def finish(lo: int, hi: int, masses: Array, whole: Array, warm: Array) -> None:
-        grid_quantiles.count_strata(masses, whole, warm, levels()[0], found[lo:hi], more[lo:hi])
+        grid_quantiles.count_strata(masses, whole, warm, levels()[0], strata[lo:hi], more[lo:hi])
 
     _put_on_grid(terms(fit, relation, rows[at]), 1.0, finish)
-    points[at], about[at] = found, more
+    points[at], about[at] = strata, more
     return points, about
 
 
@@ -177,14 +177,14 @@ def link_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: A
     points[like_gamma] = _gamma_strata(mean[like_gamma], variance[like_gamma])
     grid_quantiles.gamma_spreads(mean, np.where(others, 0.0, variance), sd)
     at = np.flatnonzero(others)
-    found, spread, miss = np.empty((len(at), STRATA)), np.empty(len(at)), np.empty(len(at))
+    strata, spread, miss = np.empty((len(at), STRATA)), np.empty(len(at)), np.empty(len(at))
 
     def finish(lo: int, hi: int, masses: Array, whole: Array, warm: Array) -> None:
-        grid_quantiles.rate_strata(masses, whole, warm, levels()[0], found[lo:hi])
+        grid_quantiles.rate_strata(masses, whole, warm, levels()[0], strata[lo:hi])
         grid_quantiles.link_spread(masses, whole, warm, miss[lo:hi], spread[lo:hi])
 
     _put_on_grid(terms(fit, relation, rows[at]), 0.0, finish)
-    points[at], sd[at] = found, spread
+    points[at], sd[at] = strata, spread
     return points, sd
 
 

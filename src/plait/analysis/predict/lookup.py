@@ -14,7 +14,7 @@ from plait.forked import refuse_in_fork
 from plait.storage.fitted import Fitted
 
 # Names among which a misspelt one is looked for.
-MOST_COMPARED = 10_000
+MAX_COMPARED_NAMES = 10_000
 PERIODS = "Use `predict` and `top` for periods of the fit, `forecast` for the next ones."
 
 
@@ -136,7 +136,7 @@ def _encoded(
     if unknown == "error" and (rows < 0).any():
         first = int(np.argmax(rows < 0))
         name = column[first]
-        near = suggestion(name, labels.names.head(MOST_COMPARED).to_list()) if isinstance(name, str) else ""
+        near = suggestion(name, labels.names.head(MAX_COMPARED_NAMES).to_list()) if isinstance(name, str) else ""
         place = where if alone else where.at(row=first)
         prior = (
             ', or predict unknown names from the prior with `handle_unknown="prior"`' if where.table == "cells" else ""

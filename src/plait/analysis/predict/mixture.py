@@ -35,10 +35,10 @@ def needed(wanted: Sequence[str], likelihood: Likelihood) -> tuple[str, ...]:
     return ("rate", "variance") if set(wanted) <= by_moments else ("rate", "variance", "probability", "neg_log_p_zero")
 
 
-def neg_log_mean(misses: Array) -> Array:
+def neg_log_mean(exponents: Array) -> Array:
     """−log of the mean over members of P(x = 0), (n,), from −log P(x = 0), (n_members, n)."""
-    least = misses.min(axis=0)
-    return np.asarray(least - np.log(np.exp(least - misses).mean(axis=0)))
+    least = exponents.min(axis=0)
+    return np.asarray(least - np.log(np.exp(least - exponents).mean(axis=0)))
 
 
 def columns(
@@ -54,26 +54,26 @@ def columns(
     bursts = [likelihood.bursts(member.likelihood_params[relation])[0] for member in members]
     rate, variance = pooled((part["rate"], part["variance"]) for part in parts)
     mean, square = pooled((b * part["rate"], b * b * part["variance"]) for b, part in zip(bursts, parts))
-    found: Columns = {"mean": mean, "rate": rate, "variance": variance}
+    result: Columns = {"mean": mean, "rate": rate, "variance": variance}
     if "probability" in parts[0]:
         miss = neg_log_mean(np.stack([part["neg_log_p_zero"] for part in parts]))
-        found["neg_log_p_zero"] = calibration.apply(miss)
-        found["probability"] = -np.expm1(-found["neg_log_p_zero"])
+        result["neg_log_p_zero"] = calibration.apply(miss)
+        result["probability"] = -np.expm1(-result["neg_log_p_zero"])
         if calibration.is_identity:
-            found["probability"] = average(part["probability"] for part in parts)
+            result["probability"] = average(part["probability"] for part in parts)
     if likelihood.binary:
-        found["mean"] = found.get("probability", rate)
+        result["mean"] = result.get("probability", rate)
         if set(wanted) & {"sd", "lower", "upper"}:
             ends = _of_links(members, relation, rows, parts)
-            found["sd"], found["lower"], found["upper"] = intervals.calibrated(*ends, miss, calibration)
+            result["sd"], result["lower"], result["upper"] = intervals.calibrated(*ends, miss, calibration)
     else:
-        found["sd"] = np.sqrt(square)
+        result["sd"] = np.sqrt(square)
         if set(wanted) & {"lower", "upper"}:
             levels = intervals.levels_of(miss, calibration)
-            nothing = 1 - found["probability"]
+            nothing = 1 - result["probability"]
             of = _of_counts if likelihood.plain else _of_values
-            found["lower"], found["upper"] = of(members, relation, rows, parts, nothing, levels)
-    return {name: found[name] for name in wanted}
+            result["lower"], result["upper"] = of(members, relation, rows, parts, nothing, levels)
+    return {name: result[name] for name in wanted}
 
 
 def _of_counts(
@@ -97,7 +97,7 @@ def _of_values(
     scale = max(likelihood.bursts(state)[0] for state in states)
 
     def quantiles_at(cells: Rows, level: Array) -> Array:
-        found = np.empty(len(cells))
+        quantiles = np.empty(len(cells))
         for some in _pieces(np.arange(len(cells)), members):
             points = _points(members, relation, rows, parts, cells[some], intervals.link_strata)[0]
 
@@ -106,8 +106,8 @@ def _of_values(
                 return average(each)
 
             about = scale * points.max(axis=(1, 2))
-            found[some] = predictive.quantiles(below, scale, about, level[some], whole=likelihood.whole)
-        return found
+            quantiles[some] = predictive.quantiles(below, scale, about, level[some], whole=likelihood.whole)
+        return quantiles
 
     return intervals.value_ends(nothing, levels, quantiles_at, whole=likelihood.whole)
 

@@ -57,10 +57,10 @@ def grouped_moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Arra
         starts = np.flatnonzero(np.diff(at[order], prepend=-1))
         if len(starts) * MIN_GROUP_CELLS > len(rows):
             return sum_moments(parts, variance=True)
-        found = np.empty((2, len(rows)))
+        result = np.empty((2, len(rows)))
         for run in np.split(order, starts[1:]):
-            found[:, run] = sum_moments([term.at_cells(run).without_repeats() for term in parts], variance=True)
-        return found[0], found[1]
+            result[:, run] = sum_moments([term.at_cells(run).without_repeats() for term in parts], variance=True)
+        return result[0], result[1]
 
     mean, variance = apart(fit, relation, rows, ask)
     return mean, variance
@@ -68,11 +68,11 @@ def grouped_moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Arra
 
 def average(arrays: Iterable[Array]) -> Array:
     """Mean of arrays of one shape, exact where they are equal."""
-    found: Array | None = None
+    average: Array | None = None
     for count, array in enumerate(arrays, 1):
-        found = array if found is None else found + (array - found) / count
-    assert found is not None
-    return found
+        average = array if average is None else average + (array - average) / count
+    assert average is not None
+    return average
 
 
 def pooled(moments: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:

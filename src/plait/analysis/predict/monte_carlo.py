@@ -30,10 +30,10 @@ from plait.model import network
 from plait.model.network import CELLS, RowBlock
 
 DRAW = 0  # the axis that runs over draws; no index is a number
-DRAWS = 512  # a power of two, as Sobol points want it
+SOBOL_DRAWS = 512  # a power of two, as Sobol points want it
 MAX_DIMENSIONS = 1024  # of Sobol points; further latent positions are shuffled
 MIN_EXPONENT, MAX_EXPONENT = -12, 14  # of the table over C, in powers of two; a larger C is a point
-NEGLIGIBLE = 5e-4  # share of a mean that may be taken as certain
+NEGLIGIBLE_SHARE = 5e-4  # share of a mean that may be taken as certain
 MIN_SHRINKAGE = 4  # by how much fewer latent entries must be for a gather of them to pay
 MAX_DRAW_DOUBLES = 1 << 21  # of the widest array of draws of a chunk
 
@@ -52,8 +52,9 @@ def _leading(term: RateTerm) -> Iterator[tuple[Rows, RateTerm, Array]]:
     """Some cells at a time: their numbers, the term with the latent rows that matter, the mean of all others, (n,).
 
     A core of 48 × 48 has two or three entries that make up nearly all of a cell's rate. Latent rows are left out, the
-    least first, while they add less than NEGLIGIBLE to the mean; the same number stays of every index, a power of two.
-    A rate ρ that is taken for its mean shifts a probability by at most E|ρ − E ρ| e^−(λ − ρ) < 0.74 NEGLIGIBLE.
+    least first, while they add less than NEGLIGIBLE_SHARE to the mean; the same number stays of every index, a power of
+    two. A rate ρ that is taken for its mean shifts a probability by at most E|ρ − E ρ| e^−(λ − ρ) < 0.74
+    NEGLIGIBLE_SHARE.
     """
     sizes = {i: size for o in term.operands for i, size in zip(o.latent, o.mean.shape[1:])}
     for lo in range(0, term.count, max(1, MAX_DRAW_DOUBLES // term.width)):
@@ -65,7 +66,7 @@ def _leading(term: RateTerm) -> Iterator[tuple[Rows, RateTerm, Array]]:
         count = np.ones(len(cells), np.int64)
         for i, share in shares.items():
             below = np.cumsum(np.take_along_axis(share, best[i], axis=1)[:, ::-1], axis=1)
-            few = np.count_nonzero(below <= NEGLIGIBLE / len(sizes) * below[:, -1:], axis=1)
+            few = np.count_nonzero(below <= NEGLIGIBLE_SHARE / len(sizes) * below[:, -1:], axis=1)
             count = np.maximum(count, sizes[i] - few)
         count = 1 << np.ceil(np.log2(count)).astype(np.int64)
         for k in np.unique(count).tolist():
@@ -104,11 +105,11 @@ def _of_terms(parts: Sequence[RateTerm]) -> Array:
 
 
 def rating(parts: Sequence[RateTerm]) -> tuple[Callable[[int, int], Array], int]:
-    """Function that draws rates of cells lo … hi − 1, (n, DRAWS), and its number of cells per chunk."""
+    """Function that draws rates of cells lo … hi − 1, (n, SOBOL_DRAWS), and its number of cells per chunk."""
     draw = _drawing(_sources(parts).values(), _orders(parts))
 
     def rates(lo: int, hi: int) -> Array:
-        drawn, total = draw(lo, hi), np.zeros((hi - lo, DRAWS))
+        drawn, total = draw(lo, hi), np.zeros((hi - lo, SOBOL_DRAWS))
         for term in parts:
             total += term.exposed(_contract(term, drawn), lo, hi)
         return total
@@ -129,13 +130,13 @@ def _integrated(source: str, parts: Sequence[RateTerm], order: Mapping[str, Rows
     result = np.zeros(parts[0].count)
 
     def work(lo: int, hi: int) -> None:
-        drawn, a, b = draw(lo, hi), np.zeros((hi - lo, *sizes, DRAWS)), np.zeros((hi - lo, DRAWS))
+        drawn, a, b = draw(lo, hi), np.zeros((hi - lo, *sizes, SOBOL_DRAWS)), np.zeros((hi - lo, SOBOL_DRAWS))
         for term, use in zip(parts, uses):
             if use is None:
                 b += term.exposed(_contract(term, drawn), lo, hi)
             else:
                 a += term.exposed(_contract(term, drawn, [use.latent[k] for k in shared]), lo, hi)
-        integrate(inner.at[lo:hi], E, D, repeats, a.reshape(hi - lo, -1, DRAWS), b, result[lo:hi])
+        integrate(inner.at[lo:hi], E, D, repeats, a.reshape(hi - lo, -1, SOBOL_DRAWS), b, result[lo:hi])
 
     in_pieces(work, len(result), _piece(parts))
     return result
@@ -156,19 +157,19 @@ def _sources(parts: Sequence[RateTerm]) -> dict[str, RowTable]:
 
 
 def _piece(parts: Sequence[RateTerm]) -> int:
-    return MAX_DRAW_DOUBLES // (DRAWS * max(term.width for term in parts))
+    return MAX_DRAW_DOUBLES // (SOBOL_DRAWS * max(term.width for term in parts))
 
 
 def _doubts(parts: Sequence[RateTerm]) -> dict[str, Array]:
     """Contribution of each row to the relative variance of the rate, (n,)."""
     means = [sum_moments([term], variance=False)[0] for term in parts]
     whole = np.sum(means, axis=0)
-    found: dict[str, Array] = {}
+    doubts: dict[str, Array] = {}
     for source, operand in _sources(parts).items():
         own = np.sum([mean for term, mean in zip(parts, means) if _use(term, source)], axis=0)
         share = np.divide(own, whole, out=np.ones(len(whole)), where=whole > 0)
-        found[source] = _relative_variance(operand)[operand.at] * share**2
-    return found
+        doubts[source] = _relative_variance(operand)[operand.at] * share**2
+    return doubts
 
 
 def _relative_variance(operand: RowTable) -> Array:
@@ -179,24 +180,24 @@ def _relative_variance(operand: RowTable) -> Array:
 
 
 def _drawing(drawn: Iterable[RowTable], order: Mapping[str, Rows]) -> Callable[[int, int], dict[str, Array]]:
-    """Function that draws rows for cells lo … hi − 1: arrays (n, *latent, DRAWS) by source; without n where all take
-    one row.
+    """Function that draws rows for cells lo … hi − 1: arrays (n, *latent, SOBOL_DRAWS) by source; without n where all
+    take one row.
     """
     tables = {operand.source: (operand, *operand.flat()) for operand in drawn}
 
     def draw(source: str, lo: int, hi: int) -> Array:
         operand, E, D = tables[source]
         at = operand.at[lo:hi]
-        draws = np.empty((len(at), operand.width, DRAWS))
+        draws = np.empty((len(at), operand.width, SOBOL_DRAWS))
         spread(at, E, D, strata(), MIN_EXPONENT, order[source], draws)
-        return draws.reshape(len(at), *operand.mean.shape[1:], DRAWS)
+        return draws.reshape(len(at), *operand.mean.shape[1:], SOBOL_DRAWS)
 
     always = {source: draw(source, 0, 1)[0] for source, (operand, _, _) in tables.items() if operand.alone}
     return lambda lo, hi: always | {source: draw(source, lo, hi) for source in tables if source not in always}
 
 
 def _contract(term: RateTerm, drawn: Mapping[str, Array], kept: Sequence[str] = ()) -> Array:
-    """Σ Π of the drawn factors of a term: (n, *kept, DRAWS), with length 1 where nothing depends on an axis."""
+    """Σ Π of the drawn factors of a term: (n, *kept, SOBOL_DRAWS), with length 1 where nothing depends on an axis."""
     blocks = [
         RowBlock((*(() if operand.alone else (CELLS,)), *operand.latent, DRAW), drawn[operand.source])
         for operand in term.operands
@@ -244,19 +245,19 @@ def integrate(at: Rows, mean: Array, scale: Array, repeats: int, a: Array, b: Ar
 
 @cache
 def strata() -> Array:
-    """Means of a Gamma with mean 1 between its quantiles n/DRAWS, for C = 2^e (1 + k/16): (rows, DRAWS)."""
+    """Means of a Gamma with mean 1 between its quantiles n/SOBOL_DRAWS, for C = 2^e (1 + k/16): (rows, SOBOL_DRAWS)."""
     octaves = 2.0 ** np.arange(MIN_EXPONENT, MAX_EXPONENT, dtype=float)
     C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**MAX_EXPONENT)[:, None]
-    edges = special.gammaincinv(C, np.arange(1, DRAWS) / DRAWS)
+    edges = special.gammaincinv(C, np.arange(1, SOBOL_DRAWS) / SOBOL_DRAWS)
     # ∫ z p(z) dz up to an edge is C · P(C + 1, edge).
     below = np.concatenate([np.zeros(C.shape), special.gammainc(C + 1, edges), np.ones(C.shape)], axis=1)
-    table = np.diff(below, axis=1) * DRAWS
+    table = np.diff(below, axis=1) * SOBOL_DRAWS
     table.flags.writeable = False
     return table
 
 
 def _orders(parts: Sequence[RateTerm]) -> dict[str, Rows]:
-    """Strata of each factor's draws, (n_columns, DRAWS); narrow factors get the first, best dimensions, points none."""
+    """Strata of each factor's draws, (n_columns, SOBOL_DRAWS); narrow factors get the best dimensions, points none."""
     widths = {source: operand.width * operand.random for source, operand in _sources(parts).items()}
     order = sobol_order(max(1, sum(widths.values())))
     result: dict[str, Rows] = {}
@@ -269,20 +270,21 @@ def _orders(parts: Sequence[RateTerm]) -> dict[str, Rows]:
 
 @cache
 def sobol_order(dimensions: int) -> Rows:
-    """For each dimension a permutation of the strata, (dimensions, DRAWS): scrambled Sobol points (Matoušek 1998).
+    """For each dimension a permutation of the strata, (dimensions, SOBOL_DRAWS): scrambled Sobol points (Matoušek
+    1998).
 
     scipy.stats.qmc has them as well, and takes two seconds to import.
     """
-    rng, bits = np.random.default_rng(0), DRAWS.bit_length() - 1
+    rng, bits = np.random.default_rng(0), SOBOL_DRAWS.bit_length() - 1
     low = min(dimensions, MAX_DIMENSIONS)
     # Column i of a generator matrix is direction number i, a row is a digit of the point, the largest first.
     matrices = np.array([[[v >> b & 1 for v in _directions(d, bits, rng)] for b in range(bits)] for d in range(low)])
     matrices = matrices[:, ::-1]
     scramble = np.tril(rng.integers(0, 2, matrices.shape), -1) + np.eye(bits, dtype=np.int64)
-    counter = np.arange(DRAWS) >> np.arange(bits)[:, None] & 1
+    counter = np.arange(SOBOL_DRAWS) >> np.arange(bits)[:, None] & 1
     digits = (scramble @ matrices % 2 @ counter + rng.integers(0, 2, (low, bits, 1))) % 2
     points = np.tensordot(1 << np.arange(bits)[::-1], digits, (0, 1))
-    more = np.argsort(np.random.default_rng(1).random((dimensions - low, DRAWS)), axis=1)
+    more = np.argsort(np.random.default_rng(1).random((dimensions - low, SOBOL_DRAWS)), axis=1)
     order = np.ascontiguousarray(np.concatenate([points.astype(np.int64), more]))
     order.flags.writeable = False
     return order

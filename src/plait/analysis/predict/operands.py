@@ -157,14 +157,14 @@ def terms(fit: Fitted, relation: str, rows: Rows, running: str | None = None) ->
 
 def _summed_operand(fit: Fitted, sparse: SparseFactor, running: str | None, rows: Rows) -> RowTable:
     """Σ_q w[q] N at cells as one number, whose variance is the sum of those of its parts."""
-    found = []
+    operands = []
     for numbers in sparse_sums(fit, sparse):
         if running is not None:
-            found.append(sparse.along_fibres(rows, running, numbers))
+            operands.append(sparse.along_fibres(rows, running, numbers))
         else:
             at, there = sparse.find(rows)
-            found.append(np.where(there, numbers[at], 0.0) if len(numbers) else np.zeros(len(rows)))
-    mean, variance = found
+            operands.append(np.where(there, numbers[at], 0.0) if len(numbers) else np.zeros(len(rows)))
+    mean, variance = operands
     scale = np.divide(variance, mean, out=np.zeros(mean.shape), where=mean > 0)
     latent = () if running is None else (running,)
     return RowTable(f"{sparse.weights} {sparse.factor}", np.arange(len(rows)), latent, mean, scale)
@@ -322,9 +322,9 @@ def _along_pairs(
     size = pairs.sizes[own.index(running)]
     every = {index: np.repeat(distinct[:, k], size) for k, index in enumerate(fixed)}
     every[running] = np.tile(np.arange(size), len(distinct))
-    found = pairs.find([every[index] for index in own]).reshape(len(distinct), size)
+    positions = pairs.find([every[index] for index in own]).reshape(len(distinct), size)
     posterior = fit.factors[factor]
-    return RowTable(source, at.reshape(-1), (running, *latent), posterior.mean[found], posterior.scale[found])
+    return RowTable(source, at.reshape(-1), (running, *latent), posterior.mean[positions], posterior.scale[positions])
 
 
 def _rows(

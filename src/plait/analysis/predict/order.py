@@ -13,12 +13,12 @@ import numpy as np
 
 from plait._typing import Array, Rows
 from plait.analysis.predict.moments import grouped_moments, rates_along
-from plait.analysis.predict.prediction import closed_misses
+from plait.analysis.predict.prediction import matched_neg_log_p_zero
 from plait.storage.calibration import NO_CALIBRATION
 from plait.storage.fitted import Fitted
 from plait.tuning import TUNING
 
-MARGIN = 1e-9  # relative: by how much a mean rate may be off by rounding
+ROUNDING_MARGIN = 1e-9  # relative: by how much a mean rate may be off by rounding
 
 
 def order_scores(fit: Fitted, relation: str, rows: Rows) -> Array:
@@ -30,9 +30,11 @@ def order_scores(fit: Fitted, relation: str, rows: Rows) -> Array:
     score = np.empty(len(rows))
     for at in range(0, len(rows), TUNING.predict_cells):
         some = slice(at, at + TUNING.predict_cells)
-        found = np.stack([closed_misses(*grouped_moments(member, relation, rows[some])) for member in fit.members])
-        least = found.min(axis=0)
-        score[some] = least - np.log(np.exp(least - found).mean(axis=0))
+        scores = np.stack(
+            [matched_neg_log_p_zero(*grouped_moments(member, relation, rows[some])) for member in fit.members]
+        )
+        least = scores.min(axis=0)
+        score[some] = least - np.log(np.exp(least - scores).mean(axis=0))
     own = fit.calibration.get(relation, NO_CALIBRATION)
     return own.at(fit.known[relation], rows).apply(score) if own.features else score
 
@@ -46,7 +48,7 @@ def order_along(fit: Fitted, relation: str, rows: Rows, index: str, floor: Array
         return _all_along(fit, relation, rows, index)
     scores = rates_along(fit, relation, rows, index)
     if floor is not None:
-        query, entity = np.nonzero(scores * (1 + MARGIN) >= floor[:, None])
+        query, entity = np.nonzero(scores * (1 + ROUNDING_MARGIN) >= floor[:, None])
         cells = rows[query]
         cells[:, fit.model.equation(relation).indices.index(index)] = entity
         scores[query, entity] = order_scores(fit, relation, cells)

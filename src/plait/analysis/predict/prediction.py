@@ -80,7 +80,7 @@ def _block(
         return mixture.columns(fit.members, relation, rows, parts, wanted, calibration)
     rate, variance = moments(fit, relation, rows)
     burst = likelihood.bursts(fit.likelihood_params[relation])[0]
-    found: dict[str, NDArray[Any]] = {"mean": burst * rate, "rate": rate, "variance": variance}
+    result: dict[str, NDArray[Any]] = {"mean": burst * rate, "rate": rate, "variance": variance}
     if set(wanted) & {
         "probability",
         "neg_log_p_zero",
@@ -88,20 +88,20 @@ def _block(
         "upper",
         *(("mean", "sd") if likelihood.binary else ()),
     }:
-        miss = _misses(fit, relation, rows, rate, variance)
-        found["neg_log_p_zero"] = calibration.apply(miss)
-        found["probability"] = -np.expm1(-found["neg_log_p_zero"])
+        miss = _neg_log_p_zero(fit, relation, rows, rate, variance)
+        result["neg_log_p_zero"] = calibration.apply(miss)
+        result["probability"] = -np.expm1(-result["neg_log_p_zero"])
     if likelihood.binary:
-        found["mean"] = found.get("probability", rate)
+        result["mean"] = result.get("probability", rate)
         if set(wanted) & {"sd", "lower", "upper"}:
             ends = intervals.of_links(fit, relation, rows, rate, variance)
-            found["sd"], found["lower"], found["upper"] = intervals.calibrated(*ends, miss, calibration)
+            result["sd"], result["lower"], result["upper"] = intervals.calibrated(*ends, miss, calibration)
     else:
-        found["sd"] = burst * np.sqrt(variance)
+        result["sd"] = burst * np.sqrt(variance)
         if set(wanted) & {"lower", "upper"}:
             of = intervals.of_counts if likelihood.plain else intervals.of_values
-            found["lower"], found["upper"] = of(fit, relation, rows, rate, variance, miss, calibration)
-    return {name: found[name] for name in wanted}
+            result["lower"], result["upper"] = of(fit, relation, rows, rate, variance, miss, calibration)
+    return {name: result[name] for name in wanted}
 
 
 def neg_log_p_zero(fit: Fitted, relation: str, rows: Rows) -> Array:
@@ -118,14 +118,14 @@ def raw_neg_log_p_zero(fit: Fitted, relation: str, rows: Rows) -> Array:
     rows = fit.known[relation].canonical(rows)
 
     def ask(member: Fitted, rows: Rows) -> list[Array]:
-        return [_misses(member, relation, rows, *moments(member, relation, rows))]
+        return [_neg_log_p_zero(member, relation, rows, *moments(member, relation, rows))]
 
-    found = np.empty((len(fit.members), len(rows)))
+    values = np.empty((len(fit.members), len(rows)))
     for at in range(0, len(rows), TUNING.predict_cells):
         part = slice(at, at + TUNING.predict_cells)
-        for own, member in zip(found, fit.members):
+        for own, member in zip(values, fit.members):
             own[part] = apart(member, relation, rows[part], partial(ask, member))[0]
-    return mixture.neg_log_mean(found)
+    return mixture.neg_log_mean(values)
 
 
 def score(fit: Fitted, relation: str, rows: Rows, by: str = "mean") -> Array:
@@ -197,12 +197,12 @@ def _with_transient(fit: Fitted, relation: str, cells: Any, new: Any) -> Fitted:
     return with_transient(fit, relation, new, {index: frame.get_column(index) for index in indices})
 
 
-def _misses(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> Array:
+def _neg_log_p_zero(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> Array:
     """−log P(x = 0), (n,)."""
     miss, doubtful = _closed_form(mean, variance)
     for large, cells in enumerate(_by_size(doubtful, mean, variance)):
         if len(cells):
-            better = _whole_misses(terms(fit, relation, rows[cells]), bool(large))
+            better = _whole_neg_log_p_zero(terms(fit, relation, rows[cells]), bool(large))
             miss[cells] = np.clip(better, miss[cells], mean[cells])
     return miss
 
@@ -218,7 +218,7 @@ def _closed_form(mean: Array, variance: Array) -> tuple[Array, NDArray[np.bool_]
     return miss, doubtful
 
 
-def closed_misses(mean: Array, variance: Array) -> Array:
+def matched_neg_log_p_zero(mean: Array, variance: Array) -> Array:
     """−log P(x = 0) by matched moments, (n,)."""
     return _closed_form(mean, variance)[0]
 
@@ -229,7 +229,7 @@ def _by_size(chosen: NDArray[np.bool_], mean: Array, variance: Array) -> tuple[R
     return np.flatnonzero(chosen & ~large), np.flatnonzero(chosen & large)
 
 
-def _whole_misses(parts: Sequence[RateTerm], large: bool) -> Array:
+def _whole_neg_log_p_zero(parts: Sequence[RateTerm], large: bool) -> Array:
     """−log P(x = 0) from the whole distribution, (n,): the sum over independent groups."""
     alone, others = cp_distribution.split(parts)
     miss = np.zeros(parts[0].count)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plait._typing import AnyArray, Array, Rows
 from plait.analysis.topk.contraction import Axis, ContractionPart, Product, free_axes, parts_of, simplified
 from plait.analysis.topk.exposure_regions import chosen, exposures_of
-from plait.analysis.topk.heap import TIE
+from plait.analysis.topk.heap import TIE_TOLERANCE
 from plait.data.observation.structural_zeros import DiagonalSlices
 from plait.data.observation.weights import Weights, along
 from plait.data.sparse.parallel import in_pieces
@@ -70,8 +70,8 @@ class Blocks:
             if self.calibrated is not None:
                 at = np.nonzero(rates > -np.inf)
                 rates[at] = self.calibrated(self._rows(ranges, *at), rates[at])
-            lines, columns, found = _by_rate(rates, k) if score is None else self._by_score(ranges, rates, k, score)
-            yield len(rates), self._rows(ranges, lines, columns), found
+            lines, columns, cells = _by_rate(rates, k) if score is None else self._by_score(ranges, rates, k, score)
+            yield len(rates), self._rows(ranges, lines, columns), cells
 
     def _at_once(self) -> int:
         """Number of queries per batch; 0 where the memory does not suffice for one."""
@@ -93,11 +93,11 @@ class Blocks:
 
     def _terms(self, axes: Sequence[Axis]) -> list[Product]:
         """Factors of each term, contracted where that is free, and ones for axes that none of them has."""
-        found = [simplified(parts_of(self.fit, self.equation, term, axes)) for term in self.equation.terms]
+        terms = [simplified(parts_of(self.fit, self.equation, term, axes)) for term in self.equation.terms]
         shape = [len(axis) for axis in free_axes(axes)]
-        there = [{n for part in parts for n in part.axes} for parts in found]
+        there = [{n for part in parts for n in part.axes} for parts in terms]
         ones = [ContractionPart((n,), (), np.ones(size)) for n, size in enumerate(shape)]
-        return [(*parts, *(one for one in ones if one.axes[0] not in has)) for parts, has in zip(found, there)]
+        return [(*parts, *(one for one in ones if one.axes[0] not in has)) for parts, has in zip(terms, there)]
 
     def _rates(self, ranges: Ranges) -> Array:
         """Rates of a batch (n_queries, n_cells); −∞ at excluded cells."""
@@ -151,7 +151,7 @@ class Blocks:
             kept = order[rank < k]
             last = order[rank == k - 1]
             with np.errstate(divide="ignore"):  # where the k-th score is 1 nothing can be better
-                floor[lines[last]] = -np.log1p(-np.minimum(scores[last], 1.0)) * (1 + TIE)
+                floor[lines[last]] = -np.log1p(-np.minimum(scores[last], 1.0)) * (1 + TIE_TOLERANCE)
             lines, columns, scores = lines[kept], columns[kept], scores[kept]
             active, some = active[rates[active].max(axis=1) > floor[active]], 4 * some
         return lines, columns, scores

@@ -86,7 +86,7 @@ def split(
     """Children of boxes lo … hi − 1 along an axis with bounds above the floor: their number, and which."""
     axes, columns = nodes.shape[1], maxima.shape[1]
     rest = np.empty(columns)
-    found = 0
+    n_children = 0
     for box in range(lo, hi):
         size = 1.0
         rest[:] = 1.0
@@ -105,9 +105,9 @@ def split(
                     total += rest[s] * maxima[below + node, s]
                 value = min(value, total)
                 if value > floor:
-                    parent[found], child[found], bound[found] = box, node, value
-                    found += 1
-    return found
+                    parent[n_children], child[n_children], bound[n_children] = box, node, value
+                    n_children += 1
+    return n_children
 
 
 @kernel
@@ -151,7 +151,7 @@ def score(
     done_size, ahead_size = np.ones(axes + 1), np.ones(axes + 1)
     place, end = np.zeros(axes, np.int64), np.zeros(axes, np.int64)
     group = np.empty((1, WIDTH))
-    found = 0
+    count = 0
     for box in range(lo, hi):
         look_ahead(box, nodes, first, maxima, sizes, ahead, ahead_size)
         for axis in range(axes):
@@ -181,11 +181,11 @@ def score(
                 for n in range(at - begin, min(WIDTH, end[depth] - begin)):
                     if group[0, n] > floor:
                         for axis in range(axes - 1):
-                            cells[found, axis] = place[axis] - 1
-                        cells[found, axes - 1] = begin + n
-                        rates[found] = group[0, n]
-                        found += 1
-    return found
+                            cells[count, axis] = place[axis] - 1
+                        cells[count, axes - 1] = begin + n
+                        rates[count] = group[0, n]
+                        count += 1
+    return count
 
 
 Levels = tuple[int, ...]
@@ -215,15 +215,15 @@ class RowBoxes:
         tree, below = self.trees[axis], levels[axis] - 1
 
         def part(lo: int, hi: int) -> tuple[Rows, Array]:
-            room = (hi - lo) * tree.fan
-            parent, child, bound = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
+            size = (hi - lo) * tree.fan
+            parent, child, bound = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size)
             count = split(
                 lo, hi, nodes, self._first(levels), axis, self._starts[axis][below], tree.counts[below], tree.fan,
                 self._maxima, self._sizes, floor / self.unit, parent, child, bound,
             )  # fmt: skip
-            found = nodes[parent[:count]]
-            found[:, axis] = child[:count]
-            return found, bound[:count] * self.unit
+            children = nodes[parent[:count]]
+            children[:, axis] = child[:count]
+            return children, bound[:count] * self.unit
 
         return threaded(part, len(nodes))
 
@@ -233,8 +233,8 @@ class RowBoxes:
         rows = self._first((0,) * len(levels))
 
         def part(lo: int, hi: int) -> tuple[Rows, Array]:
-            room = (hi - lo) * int(blocks.prod())
-            cells, rates = np.empty((room, len(levels)), np.int64), np.empty(room)
+            size = (hi - lo) * int(blocks.prod())
+            cells, rates = np.empty((size, len(levels)), np.int64), np.empty(size)
             count = score(
                 lo, hi, nodes, self._first(levels), blocks, counts, rows, self._maxima, self._sizes, self._last,
                 floor / self.unit, cells, rates,
@@ -259,7 +259,7 @@ def threaded(part: Callable[[int, int], tuple[Rows, Array]], count: int) -> tupl
 
     in_pieces(work, count, -(-count // 2))
     ordered = [results[lo] for lo in sorted(results)]
-    return np.concatenate([found for found, _ in ordered]), np.concatenate([values for _, values in ordered])
+    return np.concatenate([nodes for nodes, _ in ordered]), np.concatenate([values for _, values in ordered])
 
 
 def _scaled(arrays: Sequence[Array]) -> tuple[list[Array], float]:
@@ -329,7 +329,7 @@ class GeneralBoxes:
         """Boxes of lower levels inside boxes, with bounds above the floor."""
         fans = tuple(tree.fan ** (up - down) for tree, up, down in zip(self.trees, levels, below))
         batch = max(1, MAX_INTERMEDIATE_DOUBLES // max(term.path(fans)[1] for term in self._terms))
-        found, bounds = [], []
+        children, bounds = [], []
         for at in range(0, len(nodes), batch):
             inner = [nodes[at : at + batch, n, None] * fan + np.arange(fan) for n, fan in enumerate(fans)]
             values = np.zeros((len(inner[0]), *fans))
@@ -339,9 +339,9 @@ class GeneralBoxes:
                 shape = [-1, *(fan if m == n else 1 for m, fan in enumerate(fans))]
                 values = np.where((inner[n] < tree.counts[level]).reshape(shape), values, -np.inf)
             hits = np.nonzero(values > floor)
-            found.append(np.stack([inner[n][hits[0], hits[n + 1]] for n in range(len(fans))], axis=1))
+            children.append(np.stack([inner[n][hits[0], hits[n + 1]] for n in range(len(fans))], axis=1))
             bounds.append(values[hits])
-        return np.concatenate(found), np.concatenate(bounds)
+        return np.concatenate(children), np.concatenate(bounds)
 
 
 class _Bounds:

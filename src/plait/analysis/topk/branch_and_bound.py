@@ -62,10 +62,10 @@ def search(boxes: Boxes, best: TopHeap, start: tuple[Levels, Rows] | None = None
             best.offer(*boxes.cells(nodes[:batch], levels, best.floor))
             some = min(4 * some, TUNING.boxes_batch)
             continue
-        found, new = boxes.children(nodes[:batch], levels, axis, best.floor)
+        children, new = boxes.children(nodes[:batch], levels, axis, best.floor)
         order = np.argsort(-new, kind="stable")
         below = (*levels[:axis], levels[axis] - 1, *levels[axis + 1 :])
-        shelves.append((below, found[order], new[order]))
+        shelves.append((below, children[order], new[order]))
 
 
 def _axis_to_split(trees: list[Tree], levels: Levels) -> int | None:

@@ -14,17 +14,17 @@ import numpy as np
 from plait._typing import AnyArray, Flags, Rows
 from plait.analysis.topk.contraction import Axis
 from plait.data.binding.known import Known
-from plait.data.observation.structural_zeros import Closed, Tables
+from plait.data.observation.structural_zeros import StructuralZeros, Tables
 from plait.data.observation.symmetry import mirrored, orders, without
 from plait.data.observation.terms import Term
 from plait.data.observation.weights import Weights
 from plait.data.sources.relation import tables_of
 from plait.data.sources.tables import is_table, read_missing
 from plait.errors import DataError, TableLocation
-from plait.storage.fitted import Fitted, closed_cells
+from plait.storage.fitted import Fitted, structural_zeros_of
 
 
-def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
+def read_excluded(fit: Fitted, relation: str, exclude: Any) -> StructuralZeros:
     """Coordinates of the tables (or dicts of columns) of `exclude`, each over some of the indices; unknown names are
     ignored.
 
@@ -42,8 +42,8 @@ def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
         coords = np.stack(rows, axis=1)
         coords = coords[(coords >= 0).all(axis=1)]
         tables[over] = np.unique(np.concatenate([tables[over], coords]) if over in tables else coords, axis=0)
-    found = mirrored(tables, indices, known.shape, known.groups)
-    return Closed(indices, known.shape, {over: coords for over, coords in found.items() if len(coords)})
+    excluded = mirrored(tables, indices, known.shape, known.groups)
+    return StructuralZeros(indices, known.shape, {over: coords for over, coords in excluded.items() if len(coords)})
 
 
 def _as_table(table: Any, where: TableLocation) -> Any:
@@ -68,7 +68,8 @@ class Candidates:
     """Axes of a search, one per index, and which of their cells are candidates.
 
     `include_known`: whether known links are candidates. `excluded`: cells excluded by the caller. `places`: positions
-    of the indices of `per`.
+    of the indices of `per`. `batched.Blocks` applies the same rules to whole blocks (`refused`, `structural_zeros`,
+    `again`, `weights`): change both.
     """
 
     def __init__(
@@ -77,39 +78,43 @@ class Candidates:
         relation: str,
         axes: Sequence[Axis],
         include_known: bool,
-        excluded: Closed,
+        excluded: StructuralZeros,
         places: Sequence[int],
     ):
         self.known = None if include_known else fit.known[relation]
-        self.closed = closed_cells(fit, relation)
+        self.structural_zeros = structural_zeros_of(fit, relation)
         self.excluded = excluded
         self.weights = _closing(fit, relation)
         self.asked = list(axes)
-        self.axes = exposed(self.weights, _opened([self.closed, excluded], self.asked))
+        self.axes = exposed(self.weights, _exposed_axes([self.structural_zeros, excluded], self.asked))
         self.groups = without(fit.known[relation].groups, places)
 
     def __call__(self, rows: Rows) -> Flags:
         """Which cells (m, order), as row numbers, may be proposed."""
         allowed = np.ones(len(rows), bool) if self.known is None else ~self.known.contain(rows)
-        for closed in (self.closed, self.excluded):
-            if closed:
-                allowed &= ~closed.contain(rows)
+        for rules in (self.structural_zeros, self.excluded):
+            if rules:
+                allowed &= ~rules.contain(rows)
         if self.weights:
             allowed &= np.any([V.at(rows) > 0 for V in self.weights], axis=0)
         return allowed & ~self.again(rows)
 
     def again(self, rows: Rows) -> Flags:
         """Which cells (m, order) also occur in an earlier orientation."""
-        found = np.zeros(len(rows), bool)
+        repeated = np.zeros(len(rows), bool)
         for order in orders(self.groups, rows.shape[1]):
             other = rows[:, order]
-            found |= _before(other, rows) & _inside(other, self.axes)
-        return found
+            repeated |= _before(other, rows) & _inside(other, self.axes)
+        return repeated
 
     def refused(self) -> list[tuple[list[int], AnyArray]]:
         """Coordinates (n, k) of excluded cells by k places: known links, structural zeros, `exclude`."""
-        found = [(c.places(over), coords) for c in (self.closed, self.excluded) for over, coords in c.tables.items()]
-        return found if self.known is None else [(list(range(len(self.asked))), self._among(self.known)), *found]
+        tables = [
+            (c.places(over), coords)
+            for c in (self.structural_zeros, self.excluded)
+            for over, coords in c.tables.items()
+        ]
+        return tables if self.known is None else [(list(range(len(self.asked))), self._among(self.known)), *tables]
 
     def _among(self, known: Known) -> AnyArray:
         """Known links in all their orientations; of links on disk only those of the query."""
@@ -117,34 +122,34 @@ class Candidates:
 
     def rules(self) -> list[str]:
         """Rules that exclude cells of the query, in words."""
-        found = [f"structural zeros over {', '.join(over)}" for over in self._meet(self.closed)]
+        rules = [f"structural zeros over {', '.join(over)}" for over in self._meet(self.structural_zeros)]
         if self._meet(self.excluded):
-            found.append("`exclude`")
-        if self.weights and not found and self._known_cells() < math.prod(map(len, self.asked)):
-            found.append("an exposure of 0")
-        return found
+            rules.append("`exclude`")
+        if self.weights and not rules and self._known_cells() < math.prod(map(len, self.asked)):
+            rules.append("an exposure of 0")
+        return rules
 
-    def _meet(self, closed: Closed) -> list[tuple[str, ...]]:
+    def _meet(self, rules: StructuralZeros) -> list[tuple[str, ...]]:
         """Index sets of the tables that contain any cell of the query."""
-        found = [
+        overs = [
             over
-            for over, coords in closed.tables.items()
-            if _inside(coords, [self.asked[k] for k in closed.places(over)]).any()
+            for over, coords in rules.tables.items()
+            if _inside(coords, [self.asked[k] for k in rules.places(over)]).any()
         ]
-        for slices in closed.diagonals:
+        for slices in rules.diagonals:
             own, other = (self.asked[place].rows[:, 0] for place in slices.pair)
             if np.isin(own, other).any() and _inside(slices.coords, [self.asked[k] for k in slices.over]).any():
-                found.append(tuple(closed.indices[place] for place in slices.pair))
-        return found
+                overs.append(tuple(rules.indices[place] for place in slices.pair))
+        return overs
 
     def _known_cells(self) -> int:
         """Number of cells of the query that are excluded as known."""
         return 0 if self.known is None else int(np.count_nonzero(_inside(self._among(self.known), self.asked)))
 
 
-def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
+def _exposed_axes(rules: Sequence[StructuralZeros], axes: list[Axis]) -> list[Axis]:
     """The axes without rows whose cells are all excluded."""
-    tables = [(one.places(over), coords) for one in closed for over, coords in one.tables.items()]
+    tables = [(one.places(over), coords) for one in rules for over, coords in one.tables.items()]
     axes, before = list(axes), -1
     while (rows := sum(map(len, axes))) != before:  # an axis with a single row decides more pairs
         before = rows
@@ -160,20 +165,20 @@ def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
 
 def _before(cells: Rows, others: Rows) -> Flags:
     """Which cells (m, order) precede others (m, order) lexicographically."""
-    found, tied = np.zeros(len(cells), bool), np.ones(len(cells), bool)
+    earlier, tied = np.zeros(len(cells), bool), np.ones(len(cells), bool)
     for mine, theirs in zip(cells.T, others.T):
-        found |= tied & (mine < theirs)
+        earlier |= tied & (mine < theirs)
         tied &= mine == theirs
-    return found
+    return earlier
 
 
 def _inside(coords: AnyArray, axes: Sequence[Axis]) -> Flags:
     """Which coordinates (n, k) are among the rows of k axes."""
-    found = np.ones(len(coords), bool)
+    inside = np.ones(len(coords), bool)
     for k, axis in enumerate(axes):
         if not axis.whole:
-            found &= np.isin(coords[:, k], axis.rows[:, 0])
-    return found
+            inside &= np.isin(coords[:, k], axis.rows[:, 0])
+    return inside
 
 
 def _without(axis: Axis, rows: Rows) -> Axis:
@@ -183,8 +188,8 @@ def _without(axis: Axis, rows: Rows) -> Axis:
 
 def _closing(fit: Fitted, relation: str) -> list[Weights]:
     """V of every term if all have one: a cell is excluded where all are 0. Else empty."""
-    found = [fit.exposures.of(relation, number) for number in range(len(fit.model.equation(relation).terms))]
-    return [] if any(V is None for V in found) else [V for V in found if V is not None]
+    weights = [fit.exposures.of(relation, number) for number in range(len(fit.model.equation(relation).terms))]
+    return [] if any(V is None for V in weights) else [V for V in weights if V is not None]
 
 
 def exposed(weights: Sequence[Weights], axes: list[Axis]) -> list[Axis]:
@@ -207,6 +212,6 @@ def _reached(term: Term, index: str, size: int) -> Flags:
     if index not in term.table_indices:
         return np.ones(size, bool)
     assert term.table is not None
-    found = np.zeros(size, bool)
-    found[term.table.column(index)] = True
-    return found
+    reached = np.zeros(size, bool)
+    reached[term.table.column(index)] = True
+    return reached

@@ -87,13 +87,13 @@ def _dense(weights: Weights) -> Product | None:
 
 def _region(axes: tuple[Axis, ...], weights: Sequence[Weights | None], bound: bool) -> Iterator[Region]:
     """The region with these weights, which have no tables; none where all are 0."""
-    found: list[Product | None] = []
+    regions: list[Product | None] = []
     for V in weights:
         parts, dropped = ((), False) if V is None else _parts(V)
-        found.append(parts if V is None or V.terms else None)
+        regions.append(parts if V is None or V.terms else None)
         bound |= dropped
-    if any(parts is not None for parts in found):
-        yield Region(axes, tuple(found), bound)
+    if any(parts is not None for parts in regions):
+        yield Region(axes, tuple(regions), bound)
 
 
 def _without_tables(weights: Weights) -> Weights:
@@ -134,7 +134,7 @@ def _chosen_term(term: Term, weights: Weights, axes: Sequence[Axis], indices: li
 
 def _patterns(exposures: Sequence[Weights]) -> dict[Indices, Rows]:
     """Listed coordinates by index set, closed under joins: tables over (i, j) and (j, k) give one over (i, j, k)."""
-    found: dict[Indices, Weights] = {}
+    patterns: dict[Indices, Weights] = {}
     ones = [
         (t.table.indices, Weights.from_table(V.indices, V.shape, t.table.indices, t.table.coords))
         for V in exposures
@@ -142,15 +142,15 @@ def _patterns(exposures: Sequence[Weights]) -> dict[Indices, Rows]:
         if t.table is not None
     ]
     for over, pattern in ones:
-        found[over] = found[over] + pattern if over in found else pattern
+        patterns[over] = patterns[over] + pattern if over in patterns else pattern
     before = -1
-    while (entries := sum(pattern.entries for pattern in found.values())) != before:
+    while (entries := sum(pattern.entries for pattern in patterns.values())) != before:
         before = entries
-        for a, b in combinations(list(found), 2):
+        for a, b in combinations(list(patterns), 2):
             union = tuple(index for index in exposures[0].indices if index in a or index in b)
-            if union not in (a, b) and (both := found[a] * found[b]).terms:
-                found[union] = found[union] + both if union in found else both
-    return {over: t.table.coords for over, w in found.items() for t in w.terms if t.table is not None}
+            if union not in (a, b) and (both := patterns[a] * patterns[b]).terms:
+                patterns[union] = patterns[union] + both if union in patterns else both
+    return {over: t.table.coords for over, w in patterns.items() for t in w.terms if t.table is not None}
 
 
 def _along(weights: Weights, over: Indices, coords: Rows) -> Weights:
@@ -225,11 +225,11 @@ def _with_summed_rates(fit: Fitted) -> Fitted:
     for equation in fit.model.equations:
         terms = []
         for number, term in enumerate(equation.terms):
-            found = fit.exposures.summed_in(equation.relation, number)
-            own = [o for o in term.occurrences if found is None or o.factor != found.weights]
+            summed = fit.exposures.summed_in(equation.relation, number)
+            own = [o for o in term.occurrences if summed is None or o.factor != summed.weights]
             terms.append(
                 " ".join(
-                    f"{o.factor}[{', '.join(equation.indices)}]" if found and o.factor == found.factor else str(o)
+                    f"{o.factor}[{', '.join(equation.indices)}]" if summed and o.factor == summed.factor else str(o)
                     for o in own
                 )
             )

@@ -13,7 +13,7 @@ from plait.analysis.topk.contraction import Axis
 Score = Callable[[Rows], Array]
 
 # Rates with a smaller relative difference are ties, so rounding decides nothing and equal rows do not slow a search.
-TIE = 1e-12
+TIE_TOLERANCE = 1e-12
 
 CHUNK_CELLS = 1 << 14  # scored at a time where the score is not the rate
 
@@ -108,7 +108,7 @@ class TopHeap:
     def _needed(self, score: float) -> float:
         """Rate below which no cell has more than this score."""
         if self.score is None:
-            return score * (1 + TIE)
+            return score * (1 + TIE_TOLERANCE)
         # P(x > 0) = E[1 − exp(−λ)] ≤ 1 − exp(−E λ), by Jensen
         rate = -math.log1p(-score) if score < 1 else math.inf
-        return (rate if self.min_rate is None else self.min_rate(rate)) * (1 + TIE)
+        return (rate if self.min_rate is None else self.min_rate(rate)) * (1 + TIE_TOLERANCE)

@@ -22,7 +22,7 @@ from plait.analysis.topk.contraction import Axis
 from plait.analysis.topk.exposure_regions import with_summed_rates
 from plait.analysis.topk.heap import TopHeap
 from plait.analysis.topk.top import checked_count
-from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.structural_zeros import StructuralZeros
 from plait.data.observation.weights import Weights
 from plait.model.model import Equation
 from plait.storage.fitted import Fitted
@@ -102,7 +102,7 @@ class _Zeros(Candidates):
     def __init__(self, fit: Fitted, relation: str, observed: Weights):
         shape = fit.known[relation].shape
         axes = [Axis((place,), np.arange(size)[:, None], whole=True) for place, size in enumerate(shape)]
-        super().__init__(fit, relation, axes, False, Closed(observed.indices, shape, {}), ())
+        super().__init__(fit, relation, axes, False, StructuralZeros(observed.indices, shape, {}), ())
         self.observed = observed
         opened = tuple(term for term in observed.terms if term.coefficient > 0)
         self.axes = exposed([replace(observed, terms=opened)], self.axes)
@@ -124,7 +124,7 @@ def _table(fit: Fitted, equation: Equation, links: Rows, zeros: Rows) -> "pl.Dat
     import polars as pl
 
     relation = equation.relation
-    found = []
+    rows = []
     for kind, cells in (("link", links), ("zero", zeros)):
         surprise = _surprise(fit, relation, cells, links=kind == "link")
         order = np.lexsort((*cells.T[::-1], -surprise))
@@ -135,8 +135,8 @@ def _table(fit: Fitted, equation: Equation, links: Rows, zeros: Rows) -> "pl.Dat
         own[_beside("kind", equation)] = pl.Series([kind] * len(cells), dtype=pl.String)
         own["value"] = fit.known[relation].values_at(cells)
         own[_beside("surprise", equation)] = surprise
-        found.append(pl.DataFrame(own | columns(fit, relation, cells)))
-    return add_titles(fit, pl.concat(found), equation.indices)
+        rows.append(pl.DataFrame(own | columns(fit, relation, cells)))
+    return add_titles(fit, pl.concat(rows), equation.indices)
 
 
 def _beside(name: str, equation: Equation) -> str:

@@ -195,7 +195,7 @@ class TopQuery:
                 return calibration.at(known, known.canonical(rows)).apply(rates)
 
         blocks = Blocks(
-            fit, equation, axes, places, candidates.refused(), candidates.closed.diagonals, again, calibrated
+            fit, equation, axes, places, candidates.refused(), candidates.structural_zeros.diagonals, again, calibrated
         )
         if blocks.at_once:
             yield from blocks.best(k, score)
@@ -213,15 +213,15 @@ class TopQuery:
         fit, equation = self.fit, self.equation
         rows = np.concatenate([np.zeros((0, len(equation.indices)), np.int64), *(rows for _, rows, _ in batches)])
         scores = np.concatenate([np.zeros(0), *(scores for _, _, scores in batches)])
-        found = columns(fit, equation.relation, rows)
+        predicted = columns(fit, equation.relation, rows)
         # A calibrated probability may round to 1 where that of the posterior does not.
-        ranked = scores if equation.relation in fit.calibration else found.get(self.score, scores)
+        ranked = scores if equation.relation in fit.calibration else predicted.get(self.score, scores)
         order = np.lexsort((*rows.T[::-1], -ranked, *(rows[:, place] for place in reversed(self.places))))
         names = {
             index: fit.entities[index].names.gather(rows[order, n]).alias(index)
             for n, index in enumerate(equation.indices)
         }
-        table = pl.DataFrame({**names, **{name: values[order] for name, values in found.items()}})
+        table = pl.DataFrame({**names, **{name: values[order] for name, values in predicted.items()}})
         return add_titles(fit, table, equation.indices)
 
     def warning(self, n_links: int) -> PlaitWarning | None:

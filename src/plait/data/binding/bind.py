@@ -18,7 +18,7 @@ from plait.data.dispersion import choose_likelihood
 from plait.data.encoding.names import Labels, Seen, Tallied, build
 from plait.data.observation.links import LinksInMemory
 from plait.data.observation.observed import Rule, observe
-from plait.data.observation.structural_zeros import Tables, close
+from plait.data.observation.structural_zeros import Tables, find_structural_zeros
 from plait.data.observation.symmetry import groups_of, mirrored
 from plait.data.sources.arrays import ArraySource
 from plait.data.sources.coercion import by_relation
@@ -196,18 +196,20 @@ def _bound(
     )
     apart = doubled or (((indices[0], indices[1]),) if relation.self_links == "missing" else ())
     covered = together(missing, put_aside, names)
-    found = list_cells(
+    listing = list_cells(
         ListingRequest(relation, source, indices, names, covered, put_aside, apart, doubled, groups, stream)
     )
-    seen, never = found.seen, found.diagonal.never(put_aside)
+    seen, never = listing.seen, listing.diagonal.never(put_aside)
     missing = together(missing, {pair: all_of(len(names[pair[0]])) for pair in apart}, names)
     missing = together(missing, never, names)
     hidden = together(missing, put_aside, names)
     universe = seen if relation.unseen == "missing" else {}
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
     unlisted = unlisted_weight(relation, source)
-    m = observe(indices, shape, found.cells, _own_weights(relation, found), unlisted, universe, hidden, weight, groups)
-    listed, values, cell_weights = found.cells, found.values, m.listed
+    m = observe(
+        indices, shape, listing.cells, _own_weights(relation, listing), unlisted, universe, hidden, weight, groups
+    )
+    listed, values, cell_weights = listing.cells, listing.values, m.listed
     if not (_positive(values) and _positive(cell_weights)):
         positive = (values > 0) & (cell_weights > 0)
         listed = CSFIndex.of(indices, shape, listed.cells()[positive])
@@ -226,24 +228,24 @@ def _bound(
         likelihood_by=reason,
         observed_cells=m.observed_cells,
         seen=seen,
-        summed=found.summed,
-        closed=close(m.weights, axes, missing, put_aside),
+        summed=listing.summed,
+        structural_zeros=find_structural_zeros(m.weights, axes, missing, put_aside),
         rule=Rule(
             unlisted,
             _zero_weight(relation),
             weight,
             relation.unseen,
-            found.diagonal.word,
+            listing.diagonal.word,
             bool(apart),
             {index: vector for index, vector in universe.items() if not vector.all()},
             {over: coords for over, coords in hidden.items() if len(over) < len(indices)},
         ),
         columns=dict(relation.columns or {}),
         value=relation.value,
-        self_links=found.diagonal.word,
+        self_links=listing.diagonal.word,
         open_weight=relation.weight == AUTO,
         groups=groups,
-        dropped_self_links=found.dropped_self_links if doubled else 0,
+        dropped_self_links=listing.dropped_self_links if doubled else 0,
         kind=POLARS if isinstance(source, ArraySource) else source.kind,
     )
 
@@ -271,11 +273,11 @@ def _encoded(
     names: Mapping[str, Labels],
 ) -> Tables:
     """Tables of labels as coordinates by index set, in the relation's order."""
-    found: dict[tuple[str, ...], list[AnyArray]] = {}
+    rows: dict[tuple[str, ...], list[AnyArray]] = {}
     for name, labels in tables:
         ordered = {index: labels[index] for index in indices if index in labels}
-        found.setdefault(tuple(ordered), []).append(encode(ordered, names, relation.columns or {}, name))
-    return {over: distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in found.items()}
+        rows.setdefault(tuple(ordered), []).append(encode(ordered, names, relation.columns or {}, name))
+    return {over: distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in rows.items()}
 
 
 def together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables:
@@ -305,11 +307,11 @@ def _zero_weight(relation: Relation) -> float:
     return 1.0 if isinstance(relation.observed, str) else float(relation.observed)
 
 
-def _own_weights(relation: Relation, found: Listing) -> Array:
+def _own_weights(relation: Relation, listing: Listing) -> Array:
     """Weight of each listed cell: as given; else 1, or w for a listed 0 where zeros weigh w."""
-    if found.weights is not None:
-        return found.weights
+    if listing.weights is not None:
+        return listing.weights
     zero = _zero_weight(relation)
-    if zero == 1 or _positive(found.values):
-        return np.broadcast_to(1.0, len(found.values))
-    return np.where(found.values > 0, 1.0, zero)
+    if zero == 1 or _positive(listing.values):
+        return np.broadcast_to(1.0, len(listing.values))
+    return np.where(listing.values > 0, 1.0, zero)

@@ -190,8 +190,8 @@ class Exposures:
     def indices(self, relation: str) -> frozenset[str]:
         """Indices of a relation on which any of its exposures depends."""
         own = [weights for key, weights in self.terms.items() if relation_of(key) == relation]
-        found = frozenset(i for w in own for term in w.terms for i in (*term.vectors, *term.table_indices))
-        return found.union(*(sparse.indices for key, sparse in self.summed.items() if relation_of(key) == relation))
+        indices = frozenset(i for w in own for term in w.terms for i in (*term.vectors, *term.table_indices))
+        return indices.union(*(sparse.indices for key, sparse in self.summed.items() if relation_of(key) == relation))
 
 
 def term_key(relation: str, term: int) -> str:
@@ -228,14 +228,14 @@ def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
 
 def _groups(model: Model, name: str) -> Groups:
     """Exchangeable positions of a factor's indices."""
-    found = {
+    groups = {
         (occurrence.indices.index(i), occurrence.indices.index(j))
         for equation in model.equations
         for occurrence in equation.occurrences
         for i, j in equation.exchanged
         if occurrence.factor == name and equation.is_of_pairs(occurrence, (i, j))
     }
-    return tuple(sorted((min(pair), max(pair)) for pair in found))
+    return tuple(sorted((min(pair), max(pair)) for pair in groups))
 
 
 def renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:

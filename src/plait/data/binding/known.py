@@ -16,7 +16,7 @@ from plait._typing import AnyArray, Array
 from plait.data.bound import BoundRelation, Data
 from plait.data.observation.links import Keep, LinkArrays, Links
 from plait.data.observation.observed import Box, Rule, together
-from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.structural_zeros import StructuralZeros
 from plait.data.observation.symmetry import Groups, canonical, written
 from plait.data.observation.weights import Weights
 from plait.data.sparse.cell_draws import Draws
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 class Known:
     """Cells with X > 0 and M > 0: cells (n, order) in lexicographic order, values (n,) X, weights (n,) M.
 
-    `links`: their source, read when first used. `closed`: structural zeros. `columns`, `value`: column names of the
-    data, if it was a table. `groups`: exchangeable positions (`observation.symmetry`); cells are in canonical
-    orientation, queries may have any. `kind`: library of the table, in which `top` answers. `rule`, `boxes`:
-    observation of cells of new entities, and M in boxes; None in runs of earlier versions.
+    `links`: their source, read when first used. `structural_zeros`: cells that a rule excludes.
+    `columns`, `value`: column names of the data, if it was a table. `groups`: exchangeable positions
+    (`observation.symmetry`); cells are in canonical orientation, queries may have any. `kind`: library of the table,
+    in which `top` answers. `rule`, `boxes`: observation of cells of new entities, and M in boxes; None in runs of
+    earlier versions.
     """
 
     shape: tuple[int, ...]
     links: Links
-    closed: Closed = field(default_factory=Closed)
+    structural_zeros: StructuralZeros = field(default_factory=StructuralZeros)
     columns: Mapping[str, str] = field(default_factory=dict)
     value: str | None = None
     groups: Groups = ()
@@ -48,8 +49,8 @@ class Known:
     @classmethod
     def of(cls, relation: "BoundRelation") -> Self:
         return cls(
-            relation.shape, relation.links, relation.closed, relation.columns, relation.value, relation.groups,
-            relation.kind, relation.rule,
+            relation.shape, relation.links, relation.structural_zeros, relation.columns, relation.value,
+            relation.groups, relation.kind, relation.rule,
             () if relation.rule is None else (Box((0,) * len(relation.shape), relation.weights),),
         )  # fmt: skip
 

@@ -126,11 +126,11 @@ class Listing:
 
 
 def list_cells(asked: ListingRequest) -> Listing:
-    found = None if asked.stream is None else _by_stream(asked, asked.stream)
-    if found is None:
+    listing = None if asked.stream is None else _by_stream(asked, asked.stream)
+    if listing is None:
         asked = asked.in_memory()
-        found = _by_words(asked)
-    return _by_entries(asked) if found is None else found
+        listing = _by_words(asked)
+    return _by_entries(asked) if listing is None else listing
 
 
 class _Mentioned:
@@ -264,14 +264,14 @@ class _EncodedRows:
         if len(self.words) == 0:
             return None
         self.words.sort()
-        found = self.words.read(self.asked.indices)
-        if found.summed and (self.codes.listed is not None or not self.asked.sums):
+        listing = self.words.read(self.asked.indices)
+        if listing.summed and (self.codes.listed is not None or not self.asked.sums):
             return None
-        values = narrow(self.codes.decode(found.values))
+        values = narrow(self.codes.decode(listing.values))
         if self._are_bad(values):
             return None
         seen, dropped = self.mentioned.by_index(), sum(self.dropped)
-        return Listing(found.cells, values, None, seen, self.diagonal, dropped, found.summed)
+        return Listing(listing.cells, values, None, seen, self.diagonal, dropped, listing.summed)
 
     def _are_bad(self, values: NDArray[Any]) -> bool:
         """Whether the likelihood refuses one of the values."""

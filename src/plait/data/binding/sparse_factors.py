@@ -79,9 +79,9 @@ class SparseFactor:
             self._fibres[index] = FibreLookup(self.cells, self.shape, place)
         known = np.flatnonzero((np.delete(cells, place, axis=1) >= 0).all(axis=1))
         which, hits, rows = self._fibres[index].find(np.where(cells[known] < 0, 0, cells[known]))
-        found = np.zeros((len(cells), self.shape[place]))
-        found[known[which], rows] = numbers[hits]
-        return found
+        values = np.zeros((len(cells), self.shape[place]))
+        values[known[which], rows] = numbers[hits]
+        return values
 
     def sums(self, numbers: Array) -> Array:
         """Σ_q of the entries times numbers (size,), at all of its cells."""
@@ -110,7 +110,7 @@ def sparse_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ..
 
 def bind_sparse_factors(data: "Data", fixed: Mapping[str, Any]) -> dict[tuple[str, int], SparseFactor]:
     """Given factors with a summed index, by relation and number of the term."""
-    found: dict[tuple[str, int], SparseFactor] = {}
+    sparse: dict[tuple[str, int], SparseFactor] = {}
     names, model = sparse_names(data.model, fixed), data.model
     for equation in model.equations:
         for number, term in enumerate(equation.terms):
@@ -123,8 +123,8 @@ def bind_sparse_factors(data: "Data", fixed: Mapping[str, Any]) -> dict[tuple[st
                         f"`fixed`: factor {name} has a summed index, but the equation of {relation.name} is symmetric.",
                         hint="Use two factors for the two sides, U[i, r] V[j, r].",
                     )
-                found[equation.relation, number] = _bound(data, equation, name, weights, index, fixed[name])
-    return found
+                sparse[equation.relation, number] = _bound(data, equation, name, weights, index, fixed[name])
+    return sparse
 
 
 def _checked_term(

@@ -32,23 +32,23 @@ class Hashed:
     @classmethod
     def of(cls, names: "pl.Series") -> "Hashed | None":
         """For distinct names; None without names, or if two hashes are equal."""
-        found = DistinctNames(len(names))
-        found.add(hash_of(names))
-        return cls(names, found.hashes, found.table) if len(names) and found.count == len(names) else None
+        hashed = DistinctNames(len(names))
+        hashed.add(hash_of(names))
+        return cls(names, hashed.hashes, hashed.table) if len(names) and hashed.count == len(names) else None
 
     def write(self, labels: "pl.Series", rows: AnyArray | None = None) -> bool:
         """Write the row of each label, −1 (as the dtype has it) for an unknown one; return whether all are known."""
         known = [True]
 
         def look_up(part: slice) -> None:
-            some, found = labels[part], np.empty(part.stop - part.start, np.uint32)
-            _find(hash_of(some), self.hashes, self.table, found)
-            same = self.names.gather(found) == some
+            some, numbers = labels[part], np.empty(part.stop - part.start, np.uint32)
+            _find(hash_of(some), self.hashes, self.table, numbers)
+            same = self.names.gather(numbers) == some
             if not same.all():
                 known[0] = False
-                found = np.where(same, found.astype(np.int64), -1)
+                numbers = np.where(same, numbers.astype(np.int64), -1)
             if rows is not None:
-                rows[part] = found
+                rows[part] = numbers
 
         by_pieces(look_up, len(labels))
         return known[0]
@@ -56,12 +56,12 @@ class Hashed:
 
 def distinct_hashed(labels: "pl.Series") -> "pl.Series":
     """Distinct labels in any order."""
-    found = DistinctNames(0)
+    distinct = DistinctNames(0)
     for at in range(0, len(labels), CHUNK_ROWS):
-        found = found.with_room(found.count + CHUNK_ROWS)
-        found.add(hash_of(labels[at : at + CHUNK_ROWS]), at)
-    names = labels.gather(found.firsts[: found.count])
-    return names if Hashed(names, found.hashes, found.table).write(labels) else labels.unique()
+        distinct = distinct.with_capacity(distinct.count + CHUNK_ROWS)
+        distinct.add(hash_of(labels[at : at + CHUNK_ROWS]), at)
+    names = labels.gather(distinct.firsts[: distinct.count])
+    return names if Hashed(names, distinct.hashes, distinct.table).write(labels) else labels.unique()
 
 
 def hash_of(labels: "pl.Series") -> NDArray[np.uint64]:
@@ -72,20 +72,20 @@ def hash_of(labels: "pl.Series") -> NDArray[np.uint64]:
 class DistinctNames:
     """Distinct hashes in the order of their first occurrence, with its position."""
 
-    def __init__(self, room: int) -> None:
-        self.count, self.room = 0, room
-        self.hashes, self.firsts = np.empty(room, np.uint64), np.empty(room, np.uint32)
-        self.table = np.full(1 << (SLOTS_PER_NAME * room).bit_length(), -1, np.int32)
+    def __init__(self, capacity: int) -> None:
+        self.count, self.capacity = 0, capacity
+        self.hashes, self.firsts = np.empty(capacity, np.uint64), np.empty(capacity, np.uint32)
+        self.table = np.full(1 << (SLOTS_PER_NAME * capacity).bit_length(), -1, np.int32)
 
     def add(self, hashes: NDArray[np.uint64], begin: int = 0) -> None:
         """Enter hashes, the first of which is at position `begin`."""
         self.count = _enter(hashes, begin, self.table, self.hashes, self.firsts, self.count)
 
-    def with_room(self, room: int) -> "DistinctNames":
+    def with_capacity(self, capacity: int) -> "DistinctNames":
         """This table, or a larger one with the same hashes."""
-        if room <= self.room:
+        if capacity <= self.capacity:
             return self
-        larger = DistinctNames(2 * room)
+        larger = DistinctNames(2 * capacity)
         larger.add(self.hashes[: self.count])
         larger.firsts[: self.count] = self.firsts[: self.count]
         return larger
@@ -113,7 +113,7 @@ def _enter(labels: AnyArray, begin: int, table: AnyArray, hashes: AnyArray, firs
 
 
 @kernel
-def _find(labels: AnyArray, hashes: AnyArray, table: AnyArray, found: AnyArray) -> None:
+def _find(labels: AnyArray, hashes: AnyArray, table: AnyArray, rows: AnyArray) -> None:
     """Row of each hash, or any row if it is unknown."""
     for n in range(len(labels)):
-        found[n] = max(table[_place(labels[n], hashes, table)], 0)
+        rows[n] = max(table[_place(labels[n], hashes, table)], 0)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CONVERT = "convert one of the two columns, or read the integers as text with `text`"
 
 # Names that an error lists before "…".
-MOST_NAMES = 5
+MAX_QUOTED_NAMES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +140,8 @@ class Labels:
         if series.dtype != self.names.dtype:  # values out of range become null
             series = series.cast(self.names.dtype, strict=False)
         numbered = pl.DataFrame({"name": self.names, "row": np.arange(len(self))})
-        found = pl.DataFrame({"name": series}).join(numbered, on="name", how="left", maintain_order="left")
-        return found["row"].fill_null(-1).to_numpy()
+        joined = pl.DataFrame({"name": series}).join(numbered, on="name", how="left", maintain_order="left")
+        return joined["row"].fill_null(-1).to_numpy()
 
     @cached_property
     def _near(self) -> "IntegerTable | None":
@@ -192,8 +192,8 @@ def declaring(axis: str) -> str:
 
 def listed(names: "pl.Series") -> str:
     """The first few names, for an error."""
-    some = ", ".join(quoted(name) for name in names.head(MOST_NAMES).to_list())
-    return f"{some}, …" if len(names) > MOST_NAMES else some or "none"
+    some = ", ".join(quoted(name) for name in names.head(MAX_QUOTED_NAMES).to_list())
+    return f"{some}, …" if len(names) > MAX_QUOTED_NAMES else some or "none"
 
 
 # --- building
@@ -336,13 +336,13 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
 
 def distinct_names(labels: "pl.Series") -> "pl.Series":
     """Distinct labels in any order."""
-    found = distinct_near(labels) if kind(labels) == "integers" else None
+    distinct = distinct_near(labels) if kind(labels) == "integers" else None
     # polars is as fast for numbers, dates and times
     if kind(labels) == "strings" and len(labels) >= TUNING.min_threaded_rows:
         from plait.data.encoding.hash_lookup import distinct_hashed
 
-        found = distinct_hashed(labels)
-    return widened(labels.unique() if found is None else found)
+        distinct = distinct_hashed(labels)
+    return widened(labels.unique() if distinct is None else distinct)
 
 
 def _common_type(axis: str, parts: Sequence[Seen]) -> Any:
@@ -379,15 +379,15 @@ MOMENT = (datetime.datetime.fromisoformat, "a time such as 2024-01-31T13:45")
 
 def read_label(labels: Labels, text: str, index: str) -> Any:
     """A name typed by a person, in the type of the axis."""
-    found = kind(labels.names)
-    if found == "strings":
+    library = kind(labels.names)
+    if library == "strings":
         return text
-    parse, words = PARSERS.get(found, MOMENT)
+    parse, words = PARSERS.get(library, MOMENT)
     try:
         return parse(text)
     except (ValueError, KeyError):
         shown = text if len(text) <= 80 else f"{text[:79]}…"
-        what = f"{shown!r} is not {words}, but axis {labels.axis} has {found}."
+        what = f"{shown!r} is not {words}, but axis {labels.axis} has {library}."
         raise DataError(what, location=index) from None
 
 
@@ -427,9 +427,9 @@ class IntegerTable:
         known = [True]
 
         def look_up(part: slice) -> None:
-            found = self._found(labels[part].to_numpy(), inside)
-            rows[part] = found
-            if not (inside and self.table is None) and found.min() < 0:
+            numbers = self._found(labels[part].to_numpy(), inside)
+            rows[part] = numbers
+            if not (inside and self.table is None) and numbers.min() < 0:
                 known[0] = False
 
         by_pieces(look_up, len(labels))

@@ -173,9 +173,9 @@ def _named(values: AnyArray, unit: str, names: "pl.Series") -> "pl.Series":
     zone = names.dtype.time_zone if isinstance(names.dtype, pl.Datetime) else None
     if zone is not None:
         local = _named(values, unit, names.dt.replace_time_zone(None))
-        found = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+        named = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
         later = local.dt.offset_by("1h").dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-        return found.fill_null(later)  # of a day whose midnight is skipped
+        return named.fill_null(later)  # of a day whose midnight is skipped
     if unit == "day":
         return pl.Series(values.astype(np.int32)).cast(pl.Date).cast(names.dtype)
     day = 1 if unit == "last day" else int(unit.removeprefix("day "))

@@ -129,8 +129,8 @@ class _Walk:
         keys, wanted = (boxes * size + rows), np.where(places < size, which * size + places, -1)
         at = np.searchsorted(keys, wanted)
         at[at == len(keys)] = 0
-        found = keys[at] == wanted if len(keys) else np.zeros(len(wanted), bool)
-        return replace(self, depth=self.depth + 1, at=np.where(found, fibres[at] if len(keys) else -1, -1))
+        is_there = keys[at] == wanted if len(keys) else np.zeros(len(wanted), bool)
+        return replace(self, depth=self.depth + 1, at=np.where(is_there, fibres[at] if len(keys) else -1, -1))
 
     def values(self, boxes: Rows, weights: Weights) -> Array:
         """Value of the term on whole boxes; entity weights of nodes are left out."""

@@ -102,11 +102,11 @@ class Links(ABC):
 
     def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
         """At most `count` links of some cells, evenly spread, and the number that each represents; by part."""
-        found = self.read(keep)
-        every = len(found.values)
+        links = self.read(keep)
+        every = len(links.values)
         if every <= count:
-            return [(found, 1.0)]
-        return [(found.taken(np.linspace(0, every - 1, count).astype(np.int64)), every / count)]
+            return [(links, 1.0)]
+        return [(links.taken(np.linspace(0, every - 1, count).astype(np.int64)), every / count)]
 
     @abstractmethod
     def sized(self, sizes: tuple[int, ...]) -> "Links":
@@ -185,8 +185,8 @@ class LinksInMemory(Links):
         return self.stored.astype(np.float64, copy=False)
 
     def read(self, keep: Keep | None = None) -> LinkArrays:
-        found = LinkArrays(self.cells(), self.values, np.asarray(self.weights))
-        return found if keep is None else found.taken(keep(found.cells))
+        arrays = LinkArrays(self.cells(), self.values, np.asarray(self.weights))
+        return arrays if keep is None else arrays.taken(keep(arrays.cells))
 
     def among(self, keep: Keep) -> "LinksInMemory":
         return self

@@ -192,12 +192,12 @@ def together(indices: tuple[str, ...], shape: tuple[int, ...], boxes: Sequence[B
 
 def _images(box: Box, groups: Groups) -> list[Box]:
     """A box and those of its images that are other boxes."""
-    found: dict[tuple[tuple[int, ...], tuple[int, ...]], Box] = {}
+    images: dict[tuple[tuple[int, ...], tuple[int, ...]], Box] = {}
     for order in orders(groups, len(box.starts)):
         starts, shape = _taken(box.starts, order), _taken(box.weights.shape, order)
-        if (starts, shape) not in found:
-            found[starts, shape] = Box(starts, _turned(box.weights, order)) if found else box
-    return list(found.values())
+        if (starts, shape) not in images:
+            images[starts, shape] = Box(starts, _turned(box.weights, order)) if images else box
+    return list(images.values())
 
 
 def _taken(numbers: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:

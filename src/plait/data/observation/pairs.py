@@ -88,14 +88,14 @@ def find_pairs(
     model: Model, links: Mapping[str, Links], sizes: Mapping[str, int], free: Iterable[str]
 ) -> dict[str, Pairs]:
     """Pairs of every free factor that needs them, by name; `links`: of every relation."""
-    found = {}
+    pairs = {}
     for name in free:
         factor = model.factor(name)
         own = tuple(sizes[index] for index in factor.visible)
         twice = any(name in term.twice for equation in model.equations for term in equation.terms)
         if len(factor.visible) > 1 and not twice and math.prod(own) > TUNING.max_dense_pairs:
-            found[name] = Pairs(factor.indices, factor.visible, own, _distinct(model, name, links, own))
-    return found
+            pairs[name] = Pairs(factor.indices, factor.visible, own, _distinct(model, name, links, own))
+    return pairs
 
 
 def _distinct(model: Model, name: str, links: Mapping[str, Links], sizes: tuple[int, ...]) -> AnyArray:
@@ -107,12 +107,12 @@ def _distinct(model: Model, name: str, links: Mapping[str, Links], sizes: tuple[
         )
     factor = model.factor(name)
     uses = {(e.relation, o.indices) for e in model.equations for o in e.occurrences if o.factor == name}
-    found = []
+    distinct = []
     for relation, indices in sorted(uses):
         here = dict(zip(factor.indices, indices))
         columns = [links[relation].fibres.column(here[index]) for index in factor.visible]
-        found.append(_once(pack(columns, sizes, len(columns[0]))))
-    return _unpack(found[0] if len(found) == 1 else _once(np.concatenate(found)), sizes)
+        distinct.append(_once(pack(columns, sizes, len(columns[0]))))
+    return _unpack(distinct[0] if len(distinct) == 1 else _once(np.concatenate(distinct)), sizes)
 
 
 def _once(keys: Keys) -> Keys:

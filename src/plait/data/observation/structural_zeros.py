@@ -24,7 +24,7 @@ Tables = dict[tuple[str, ...], AnyArray]
 Counts = tuple[AnyArray, AnyArray]  # slices, and how many links and self-links each has
 
 # Largest share of open self-links, among those that are missing by name or open.
-NEARLY = 0.1
+MAX_OPEN_SHARE = 0.1
 
 # Links of a slice that must all be between different entities: then at most 14 % of such links are self-links (the
 # upper end of a 95 % interval, 1 − 0.05^(1/20)).
@@ -45,21 +45,21 @@ class DiagonalSlices:
 
     def contain(self, cells: AnyArray) -> Flags:
         """Which cells (m, order), as row numbers, are among them."""
-        found = np.asarray(cells[:, self.pair[0]] == cells[:, self.pair[1]])
-        found[found] = self._lookup.contain(cells[found][:, self.over])
-        return found
+        inside = np.asarray(cells[:, self.pair[0]] == cells[:, self.pair[1]])
+        inside[inside] = self._lookup.contain(cells[inside][:, self.over])
+        return inside
 
-    def mark_fibres(self, cells: AnyArray, place: int, found: Flags) -> None:
-        """Mark those among cells (m, order) with any entity at one place; found (m, size)."""
+    def mark_fibres(self, cells: AnyArray, place: int, marked: Flags) -> None:
+        """Mark those among cells (m, order) with any entity at one place; marked (m, size)."""
         if place in self.pair:
             entity = cells[:, self.pair[0] if place == self.pair[1] else self.pair[1]]
-            closed = np.flatnonzero(self._lookup.contain(cells[:, self.over]))
-            found[closed, entity[closed]] = True
+            excluded = np.flatnonzero(self._lookup.contain(cells[:, self.over]))
+            marked[excluded, entity[excluded]] = True
             return
         on = np.flatnonzero(cells[:, self.pair[0]] == cells[:, self.pair[1]])
         lookup = FibreLookup(self.coords, [self.shape[k] for k in self.over], self.over.index(place))
         which, _, entity = lookup.find(cells[on][:, self.over])
-        found[on[which], entity] = True
+        marked[on[which], entity] = True
 
     @cached_property
     def _lookup(self) -> Lookup:
@@ -67,7 +67,7 @@ class DiagonalSlices:
 
 
 @dataclass(frozen=True, eq=False)
-class Closed:
+class StructuralZeros:
     """`tables`: coordinates (n, k), distinct and in lexicographic order, over some of the indices of a relation.
 
     `diagonals`: slices without self-links.
@@ -83,25 +83,25 @@ class Closed:
 
     def contain(self, cells: AnyArray) -> Flags:
         """Which cells (m, order), as row numbers, are structural zeros."""
-        found = np.zeros(len(cells), bool)
+        inside = np.zeros(len(cells), bool)
         for over, lookup in self._lookups.items():
-            found |= lookup.contain(cells[:, self.places(over)])
+            inside |= lookup.contain(cells[:, self.places(over)])
         for slices in self.diagonals:
-            found |= slices.contain(cells)
-        return found
+            inside |= slices.contain(cells)
+        return inside
 
-    def mark_fibres(self, cells: AnyArray, place: int, found: Flags) -> None:
-        """Mark the structural zeros among cells (m, order) with any entity at one place; found (m, size)."""
+    def mark_fibres(self, cells: AnyArray, place: int, marked: Flags) -> None:
+        """Mark the structural zeros among cells (m, order) with any entity at one place; marked (m, size)."""
         for over, coords in self.tables.items():
             places = self.places(over)
             if place in places:
                 lookup = FibreLookup(coords, [self.shape[k] for k in places], places.index(place))
                 which, _, entity = lookup.find(cells[:, places])
-                found[which, entity] = True
+                marked[which, entity] = True
             else:
-                found[self._lookups[over].contain(cells[:, places])] = True
+                marked[self._lookups[over].contain(cells[:, places])] = True
         for slices in self.diagonals:
-            slices.mark_fibres(cells, place, found)
+            slices.mark_fibres(cells, place, marked)
 
     def places(self, over: Sequence[str]) -> list[int]:
         """Positions of indices in a cell."""
@@ -112,7 +112,7 @@ class Closed:
         return {over: Lookup(t, [self.shape[k] for k in self.places(over)]) for over, t in self.tables.items()}
 
 
-def close(weights: Weights, axes: Sequence[str], missing: Tables, hidden: Tables) -> Closed:
+def find_structural_zeros(weights: Weights, axes: Sequence[str], missing: Tables, hidden: Tables) -> StructuralZeros:
     """Structural zeros of a relation with weights M and indices on these axes. `missing`, `hidden`: coordinates by
     index set.
     """
@@ -124,7 +124,7 @@ def close(weights: Weights, axes: Sequence[str], missing: Tables, hidden: Tables
             known = tables.get((a, b), np.zeros((0, 2), own.dtype))
             if len(own):
                 tables[a, b] = np.unique(np.concatenate([known, own]), axis=0)
-    return Closed(indices, weights.shape, tables)
+    return StructuralZeros(indices, weights.shape, tables)
 
 
 def _self_links(weights: Weights, a: str, b: str, missing: Tables, hidden: Tables) -> AnyArray:
@@ -132,26 +132,28 @@ def _self_links(weights: Weights, a: str, b: str, missing: Tables, hidden: Table
     size = weights.sizes[a]
     named = _with_itself({over: t for over, t in missing.items() if a in over and b in over}, a, b, size)
     is_open = (along(diagonal(weights, a, b), [a]) > 0) | (_with_itself(hidden, a, b, size) & ~named)
-    rule = np.count_nonzero(is_open) <= NEARLY * np.count_nonzero(is_open | named)
+    rule = np.count_nonzero(is_open) <= MAX_OPEN_SHARE * np.count_nonzero(is_open | named)
     rows = np.flatnonzero(~is_open) if rule else np.zeros(0, np.int64)
     return np.stack([rows, rows], axis=1)
 
 
 def _with_itself(tables: Tables, a: str, b: str, size: int) -> Flags:
     """Entities that tables name with themselves, or with all entities of the other index."""
-    found = np.zeros(size, bool)
+    paired = np.zeros(size, bool)
     for over, coords in tables.items():
         columns = [coords[:, over.index(index)] for index in (a, b) if index in over]
         if len(columns) == 2:
-            found[columns[0][columns[0] == columns[1]]] = True
+            paired[columns[0][columns[0] == columns[1]]] = True
         elif columns:
-            found[columns[0]] = True
+            paired[columns[0]] = True
         else:
-            found[:] = True
-    return found
+            paired[:] = True
+    return paired
 
 
-def close_slices(closed: Closed, axes: Sequence[str], pieces: Iterable[AnyArray], groups: Groups = ()) -> Closed:
+def add_diagonal_slices(
+    zeros: StructuralZeros, axes: Sequence[str], pieces: Iterable[AnyArray], groups: Groups = ()
+) -> StructuralZeros:
     """The same, with the diagonal of every slice that has MIN_SLICE_LINKS links or more, and no self-link.
 
     A slice is one entity of every further index. pieces: all links (n, order) in all their writings, some at a time.
@@ -160,21 +162,21 @@ def close_slices(closed: Closed, axes: Sequence[str], pieces: Iterable[AnyArray]
     order = len(axes)
     pairs = [(a, b) for a, b in combinations(range(order), 2) if axes[a] == axes[b]] if order > 2 else []
     if not pairs:
-        return closed
+        return zeros
     rest = {pair: tuple(k for k in range(order) if k not in pair) for pair in pairs}
     counts: dict[tuple[int, int], list[Counts]] = {pair: [] for pair in pairs}
     for cells in pieces:
         for pair, over in rest.items():
             once = any({*pair} <= {*group} for group in groups)
             own = cells[cells[:, pair[0]] <= cells[:, pair[1]]] if once else cells
-            counts[pair].append(_count_slices(own, pair, over, closed.shape))
-    found = []
+            counts[pair].append(_count_slices(own, pair, over, zeros.shape))
+    diagonals = []
     for pair, over in rest.items():
-        coords, number = _add_slices(counts[pair], [closed.shape[k] for k in over])
+        coords, number = _add_slices(counts[pair], [zeros.shape[k] for k in over])
         clean = coords[(number[:, 0] >= MIN_SLICE_LINKS) & (number[:, 1] == 0)]
         if len(clean):
-            found.append(DiagonalSlices(pair, over, clean, closed.shape))
-    return replace(closed, diagonals=tuple(found))
+            diagonals.append(DiagonalSlices(pair, over, clean, zeros.shape))
+    return replace(zeros, diagonals=tuple(diagonals))
 
 
 def _count_slices(cells: AnyArray, pair: tuple[int, int], over: Sequence[int], shape: Sequence[int]) -> Counts:

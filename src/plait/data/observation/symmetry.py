@@ -41,8 +41,8 @@ def without(groups: Groups, places: Sequence[int]) -> Groups:
 
 def among(groups: Groups, places: Sequence[int]) -> Groups:
     """The groups among some positions, by their number there."""
-    found = (tuple(n for n, place in enumerate(places) if place in group) for group in groups)
-    return tuple(group for group in found if len(group) > 1)
+    groups_within = (tuple(n for n, place in enumerate(places) if place in group) for group in groups)
+    return tuple(group for group in groups_within if len(group) > 1)
 
 
 def canonical(cells: AnyArray, groups: Groups) -> AnyArray:
@@ -62,11 +62,11 @@ def canonical(cells: AnyArray, groups: Groups) -> AnyArray:
 
 def writing(cells: AnyArray, groups: Groups) -> NDArray[np.uint8]:
     """Number of the orientation of each cell (n, order), (n,); 0 is canonical."""
-    found = np.zeros(len(cells), np.uint8)
+    orientation = np.zeros(len(cells), np.uint8)
     for k, other in (pair for group in groups for pair in combinations(group, 2)):
-        found <<= 1
-        found |= cells[:, k] > cells[:, other]
-    return found
+        orientation <<= 1
+        orientation |= cells[:, k] > cells[:, other]
+    return orientation
 
 
 def written(cells: AnyArray, shape: Sequence[int], groups: Groups) -> AnyArray:
@@ -108,16 +108,16 @@ def mirrored(
     """
     if not groups:
         return dict(tables)
-    found: dict[Indices, list[AnyArray]] = {}
+    images: dict[Indices, list[AnyArray]] = {}
     for over, coords in tables.items():
         for order in orders(groups, len(indices)):
             # An index of this table takes the position of another one in the image.
             names = {indices[source]: index for index, source in zip(indices, order)}
             image = tuple(names[index] for index in over)
             ordered = tuple(index for index in indices if index in image)
-            found.setdefault(ordered, []).append(coords[:, [image.index(index) for index in ordered]])
+            images.setdefault(ordered, []).append(coords[:, [image.index(index) for index in ordered]])
     sizes = dict(zip(indices, shape))
-    return {over: distinct(np.concatenate(parts), [sizes[i] for i in over]) for over, parts in found.items()}
+    return {over: distinct(np.concatenate(parts), [sizes[i] for i in over]) for over, parts in images.items()}
 
 
 def count_cells(shape: Sequence[int], groups: Groups) -> int:
@@ -174,7 +174,7 @@ def _unchanged(weights: Weights, order: Sequence[int]) -> Weights:
 
 def _cycle(order: Sequence[int], place: int) -> list[int]:
     """Positions in the cycle of one position."""
-    found = [place]
-    while (after := order[found[-1]]) != place:
-        found.append(after)
-    return found
+    cycle = [place]
+    while (after := order[cycle[-1]]) != place:
+        cycle.append(after)
+    return cycle

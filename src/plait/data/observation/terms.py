@@ -24,8 +24,8 @@ from plait.machine import memory
 from plait.tuning import TUNING
 
 # Parts are sums and products of a few numbers: a relative remainder up to this size is rounding. Numbers that are
-# small on purpose are separate parts (`terms.LOST`), and are kept however small they are.
-ROUNDING = 1e-12
+# small on purpose are separate parts (`terms.MIN_MAGNITUDE_RATIO`), and are kept however small they are.
+ROUNDING_TOLERANCE = 1e-12
 
 
 def add_up(parts: Sequence[Array]) -> Array:
@@ -33,7 +33,7 @@ def add_up(parts: Sequence[Array]) -> Array:
 
     So 1 − 1 + 1e-20 is 1e-20, and 0.3·0.7 − 0.7·0.3 is 0.
     """
-    least = ROUNDING * np.max(np.abs(parts), axis=0)
+    least = ROUNDING_TOLERANCE * np.max(np.abs(parts), axis=0)
     large, small = np.zeros(least.shape), np.zeros(least.shape)
     lost = np.zeros(least.shape)  # rounding error of the sum of the large parts
     for part in parts:
@@ -50,7 +50,7 @@ def add_up(parts: Sequence[Array]) -> Array:
 
 
 # Numbers of opposite sign are subtracted if that loses no more than ten bits.
-LOST = 2.0**-10
+MIN_MAGNITUDE_RATIO = 2.0**-10
 
 
 Sizes = Mapping[str, int]
@@ -214,15 +214,15 @@ def folded(term: Term) -> Array:
 def _by_sign(table: WeightTable) -> list[tuple[float, WeightTable]]:
     """A table as positive ones with their signs, without zeros."""
     values = table.values[:1] if is_uniform(table.values) else table.values
-    found = []
+    terms = []
     for sign in (1.0, -1.0):
         mine = values * sign > 0
         if mine.all():
             turned = table.values if sign > 0 else np.broadcast_to(-values, len(table))
-            found.append((sign, replace(table, values=turned)))
+            terms.append((sign, replace(table, values=turned)))
         elif mine.any():
-            found.append((sign, WeightTable(table.indices, table.coords[mine], values[mine] * sign)))
-    return found if len(table) else []
+            terms.append((sign, WeightTable(table.indices, table.coords[mine], values[mine] * sign)))
+    return terms if len(table) else []
 
 
 def _scattered(table: WeightTable, sizes: Mapping[str, int]) -> Array:
@@ -331,7 +331,7 @@ def _difference(a: Term, b: Term, sizes: Mapping[str, int]) -> list[Term]:
     sides = a.table.values * abs(p), b.table.values * abs(q)
     both = np.flatnonzero(known), positions[known]
     left, right = (side[places] for side, places in zip(sides, both))
-    apart = np.minimum(left, right) < LOST * np.maximum(left, right)
+    apart = np.minimum(left, right) < MIN_MAGNITUDE_RATIO * np.maximum(left, right)
     sides[0][both[0]] = np.where(apart, left, np.maximum(left - right, 0.0))
     sides[1][both[1]] = np.where(apart, right, np.maximum(right - left, 0.0))
     return [

@@ -15,7 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from plait._typing import AnyArray, Array
-from plait.data.observation.terms import LOST, Term, WeightTable, add_up, collect, folded, multiply, reorder, sum_up
+from plait.data.observation.terms import (
+    MIN_MAGNITUDE_RATIO,
+    Term,
+    WeightTable,
+    add_up,
+    collect,
+    folded,
+    multiply,
+    reorder,
+    sum_up,
+)
 from plait.data.sparse.csf_index import CSFIndex
 from plait.data.sparse.keys import coordinate_type
 from plait.data.sparse.sorting import is_uniform
@@ -78,7 +88,7 @@ class Weights:
     def replaced(self, cells: AnyArray | CSFIndex, old: float, new: Array) -> "Weights":
         """These weights, which are `old` at sorted cells, with `new` (n,) there; without loss of digits."""
         some = new[:1] if is_uniform(new) else new
-        slight = np.broadcast_to((some < LOST * old) & (some > 0), len(new))
+        slight = np.broadcast_to((some < MIN_MAGNITUDE_RATIO * old) & (some > 0), len(new))
         change = np.where(slight, -old, new - old) if slight.any() else _less(new, old)
         result = self + Weights.from_sorted(self.indices, self.shape, cells, change)
         if not slight.any():
@@ -172,9 +182,9 @@ class Weights:
             return np.asarray(part * term.table.at([column[i] for i in term.table.indices], self.sizes)[:, None])
         places = [self.indices.index(i) for i in term.table.indices]
         which, entries, entity = term.table.fibres(index, self.sizes).find(cells[:, places])
-        found = np.zeros((len(cells), self.sizes[index]))
-        found[which, entity] = term.table.values[entries]
-        return np.asarray(found * part)
+        fibres = np.zeros((len(cells), self.sizes[index]))
+        fibres[which, entity] = term.table.values[entries]
+        return np.asarray(fibres * part)
 
     def total(self) -> float:
         """Sum over all cells, from sums of tables and vectors."""
@@ -215,7 +225,7 @@ def _written(term: Term) -> str:
 
 
 # Relative remainder of sums that should cancel.
-CANCELLED = 1e-12
+CANCELLATION_TOLERANCE = 1e-12
 
 
 def along(weights: Weights, over: Sequence[str]) -> Array:
@@ -228,7 +238,7 @@ def along(weights: Weights, over: Sequence[str]) -> Array:
         part = _along(term, weights, over)
         total += part
         np.maximum(largest, np.abs(part), out=largest)
-    total[np.abs(total) <= CANCELLED * largest] = 0.0
+    total[np.abs(total) <= CANCELLATION_TOLERANCE * largest] = 0.0
     return total
 
 

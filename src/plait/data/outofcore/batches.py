@@ -100,9 +100,9 @@ class BatchNames:
         if not self._parts:
             return pl.Series(dtype=pl.Null)
         same = len({part.dtype for part in self._parts}) == 1  # integers of one batch may be within 63 bits
-        found = distinct_names(pl.concat(self._parts if same else [part.cast(pl.UInt64) for part in self._parts]))
-        self._parts, self._distinct = [found], len(found)
-        return found
+        names = distinct_names(pl.concat(self._parts if same else [part.cast(pl.UInt64) for part in self._parts]))
+        self._parts, self._distinct = [names], len(names)
+        return names
 
 
 class Reader:
@@ -152,20 +152,20 @@ class Reader:
 
     def collect(self) -> Iterator[int]:
         """First pass over all rows: names and values; yields the number of rows read."""
-        found = self._begin()
+        names = self._begin()
         for columns in self._read():
             if columns is None:
-                found = self._begin()
+                names = self._begin()
                 continue
             with self.naming(self.rows):
                 batch = self._batch(columns)
                 for index, labels in batch.labels.items():
-                    found[index].add(labels)
+                    names[index].add(labels)
             self.values.add(batch.values)
             self.rows += len(batch)
             self._keep(batch)
             yield len(batch)
-        self.names = {index: some.distinct() for index, some in found.items()}
+        self.names = {index: some.distinct() for index, some in names.items()}
 
     def _begin(self) -> dict[str, BatchNames]:
         self.rows, self.copies, self.values = 0, 0, BatchValues()

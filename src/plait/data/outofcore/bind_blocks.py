@@ -14,7 +14,7 @@ from plait.data.bound import BoundRelation, Data
 from plait.data.encoding.names import Labels
 from plait.data.observation.links import LinksInMemory
 from plait.data.observation.observed import Rule, observe, open_weights
-from plait.data.observation.structural_zeros import Tables, close
+from plait.data.observation.structural_zeros import Tables, find_structural_zeros
 from plait.data.observation.symmetry import Groups, groups_of
 from plait.data.observation.terms import Term
 from plait.data.observation.weights import Weights
@@ -138,7 +138,7 @@ class OnDisk:
             observed_cells=packed.observed_cells,
             seen=packed.seen,
             summed=packed.summed,
-            closed=close(weights, axes, missing, aside),
+            structural_zeros=find_structural_zeros(weights, axes, missing, aside),
             columns=dict(packed.columns),
             value=packed.options["value"],
             self_links=packed.self_links,

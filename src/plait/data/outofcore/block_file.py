@@ -72,8 +72,8 @@ def count_falls(numbers: Array, starts: Array) -> int:
 READ_AHEAD_BLOCKS = 4  # in memory while a pass reads ahead
 
 
-class Buffers:
-    """Pool of free buffers."""
+class ReadPool:
+    """Pool of buffers for blocks that are read."""
 
     def __init__(self) -> None:
         self._free: list[Bytes] = []
@@ -95,31 +95,31 @@ class Buffers:
             del self._free[READ_AHEAD_BLOCKS:]
 
 
-_shared: "weakref.ref[Buffers] | None" = None
+_shared: "weakref.ref[ReadPool] | None" = None
 _making = threading.Lock()
 
 
-def shared() -> Buffers:
+def shared() -> ReadPool:
     """The buffers of this process, as long as a table of blocks holds them."""
     global _shared
     with _making:
-        found = _shared() if _shared is not None else None
-        if found is None:
-            found = Buffers()
-            _shared = weakref.ref(found)
-        return found
+        pool = _shared() if _shared is not None else None
+        if pool is None:
+            pool = ReadPool()
+            _shared = weakref.ref(pool)
+        return pool
 
 
-ALIGNED = 64
+ALIGNMENT_BYTES = 64
 WORDS = {"uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "float32": "F32", "float64": "F64"}
 TYPES = {word: np.dtype(name) for name, word in WORDS.items()}
 
 
 def aligned(size: int) -> Bytes:
     """A buffer aligned to 64 bytes."""
-    room = np.empty(size + ALIGNED, np.uint8)
-    begin = -room.ctypes.data % ALIGNED
-    return room[begin : begin + size]
+    memory = np.empty(size + ALIGNMENT_BYTES, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT_BYTES
+    return memory[begin : begin + size]
 
 
 def to_pieces(arrays: Mapping[str, AnyArray | Sequence[AnyArray]]) -> list[Bytes]:
@@ -128,14 +128,14 @@ def to_pieces(arrays: Mapping[str, AnyArray | Sequence[AnyArray]]) -> list[Bytes
     parts = {name: [given] if isinstance(given, np.ndarray) else given for name, given in arrays.items()}
     at = 0
     for number, (name, some) in enumerate(parts.items()):
-        begin = -(-at // ALIGNED) * ALIGNED
+        begin = -(-at // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         if begin > at:
             header[f"pad{number}"] = {"dtype": "U8", "shape": [begin - at], "data_offsets": [at, begin]}
         at = begin + sum(array.nbytes for array in some)
         size = sum(map(len, some))
         header[name] = {"dtype": WORDS[some[0].dtype.name], "shape": [size], "data_offsets": [begin, at]}
     text = json.dumps(header, separators=(",", ":")).encode()
-    first = -(-(8 + len(text)) // ALIGNED) * ALIGNED
+    first = -(-(8 + len(text)) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     head = (first - 8).to_bytes(8, "little") + text.ljust(first - 8)
     pieces = [np.frombuffer(head, np.uint8)]
     for name, entry in header.items():
@@ -156,7 +156,7 @@ def from_bytes(content: Bytes) -> dict[str, AnyArray]:
         items = [(name, TYPES[one["dtype"]], *one["shape"], *one["data_offsets"]) for name, one in header.items()]
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"it has no header of safetensors ({type(error).__name__})") from None
-    found: dict[str, AnyArray] = {}
+    arrays: dict[str, AnyArray] = {}
     for name, kind, *numbers in items:
         if len(numbers) != 3 or any(type(number) is not int for number in numbers):
             raise ValueError(f"{name} has no size or no place")
@@ -165,7 +165,7 @@ def from_bytes(content: Bytes) -> dict[str, AnyArray]:
             raise ValueError(f"{name} lies outside of the file")
         if name.startswith("pad"):
             continue
-        if end - begin != size * kind.itemsize or (first + begin) % ALIGNED:
+        if end - begin != size * kind.itemsize or (first + begin) % ALIGNMENT_BYTES:
             raise ValueError(f"{name} has another size or place")
-        found[name] = content[first + begin : first + end].view(kind)
-    return found
+        arrays[name] = content[first + begin : first + end].view(kind)
+    return arrays

@@ -232,26 +232,26 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
             what = "packing into this folder has not finished"
         raise StorageError(f"{what}.", location=FileLocation(place), hint=NOT_OURS)
     path = place / MANIFEST
-    found = loads(read_bytes(path, AGAIN), path, checksum_since=2, hint=AGAIN)
-    if found.get("format") != FORMAT:
+    content = loads(read_bytes(path, AGAIN), path, checksum_since=2, hint=AGAIN)
+    if content.get("format") != FORMAT:
         raise StorageError("this is not the manifest of blocks.", location=FileLocation(path), hint=NOT_OURS)
-    if not isinstance(found.get("version"), int) or not 1 <= found["version"] <= VERSION:
+    if not isinstance(content.get("version"), int) or not 1 <= content["version"] <= VERSION:
         raise StorageError(
-            f"the blocks have format version {found.get('version')}, but this version of Plait reads "
+            f"the blocks have format version {content.get('version')}, but this version of Plait reads "
             f"versions up to {VERSION}.",
             location=FileLocation(place),
-            hint=f"Upgrade Plait (they were packed by {found.get('plait', 'a newer one')}).",
+            hint=f"Upgrade Plait (they were packed by {content.get('plait', 'a newer one')}).",
         )
-    found = _upgrade(found)
-    check(found, SCHEMA, path, hint=AGAIN)
-    return found
+    content = _upgrade(content)
+    check(content, SCHEMA, path, hint=AGAIN)
+    return content
 
 
-def _upgrade(found: dict[str, Any]) -> dict[str, Any]:
+def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
     """Return a manifest of format version 1 or 2 with the names of version 3; the schema refuses odd values later."""
-    if found["version"] > 2 or not isinstance(found.get("relations"), dict):
-        return found
-    return found | {"relations": {name: _upgrade_relation(entry) for name, entry in found["relations"].items()}}
+    if content["version"] > 2 or not isinstance(content.get("relations"), dict):
+        return content
+    return content | {"relations": {name: _upgrade_relation(entry) for name, entry in content["relations"].items()}}
 
 
 def _upgrade_relation(entry: Any) -> Any:

@@ -16,7 +16,7 @@ from plait.data.observation.observed import Rule
 from plait.data.observation.symmetry import Groups, canonical
 from plait.data.observation.terms import Content, Sizes, Term, Vectors, WeightTable
 from plait.data.observation.weights import Weights
-from plait.data.outofcore.block_file import Buffers, shared
+from plait.data.outofcore.block_file import ReadPool, shared
 from plait.data.outofcore.packed import PackedBlocks, PackedRelation
 from plait.data.sparse.cell_draws import Draws, Weighing
 from plait.data.sparse.csf import CSFCache, CSFChunk, CSFTensor
@@ -44,13 +44,13 @@ class PackedTable:
     dress: Dress = as_stored
 
     @cached_property
-    def _room(self) -> Buffers:
+    def _pool(self) -> ReadPool:
         """Buffers of its passes, kept as long as the table."""
         return shared()
 
     def __getstate__(self) -> dict[str, Any]:
         """Buffers are not pickled."""
-        return {name: value for name, value in self.__dict__.items() if name != "_room"}
+        return {name: value for name, value in self.__dict__.items() if name != "_pool"}
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class PackedTable:
         return self.blocks.entries
 
     def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[CSFChunk]:
-        for number, tree, release in self.blocks.stream(lo=lo, hi=hi, room=self._room):
+        for number, tree, release in self.blocks.stream(lo=lo, hi=hi, pool=self._pool):
             yield CSFChunk(number, self.dress(tree), self._leaf(number, tree), release)
 
     def _leaf(self, number: int, tree: CSFTensor) -> Leaf:
@@ -88,7 +88,7 @@ class PackedTable:
 
     def trees(self) -> Iterable[CSFTensor]:
         """Blocks in order; a tree is valid until the next one."""
-        for _, tree, release in self.blocks.stream(room=self._room):
+        for _, tree, release in self.blocks.stream(pool=self._pool):
             yield self.dress(tree)
             release()
 
@@ -150,24 +150,24 @@ class CellsOnDisk:
         return self.packed.find(canonical(cells, self.groups)).values
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
-        found = self.packed.find(canonical(cells, self.groups))
-        return found.listed if self.listed else found.values > 0
+        lookup = self.packed.find(canonical(cells, self.groups))
+        return lookup.listed if self.listed else lookup.values > 0
 
     def own_weights(self, cells: AnyArray) -> Array:
         """Weights of cells (m, order) relative to that of their relation; 1 without a link."""
         if not self.packed.has_weights:
             return np.ones(len(cells))
-        found = self.packed.find(canonical(cells, self.groups))
-        return np.where(found.values > 0, found.weights, 1.0)
+        lookup = self.packed.find(canonical(cells, self.groups))
+        return np.where(lookup.values > 0, lookup.weights, 1.0)
 
     def numbers(self, cells: AnyArray) -> Array:
         """Values of a table of weights at cells (m, order); 0 elsewhere."""
         if self.table is None:
             return np.asarray(self.contain(cells), np.float64)
         cells = canonical(cells, self.groups)
-        found = self.packed.find(cells)
-        own = found.weights if self.packed.has_weights else None
-        return np.where(found.listed, self.table(columns_of(cells), found.values, own), 0.0)
+        lookup = self.packed.find(cells)
+        own = lookup.weights if self.packed.has_weights else None
+        return np.where(lookup.listed, self.table(columns_of(cells), lookup.values, own), 0.0)
 
     def total(self) -> float:
         """Sum of all values; from the manifest, unless each has its own weight."""
@@ -324,11 +324,11 @@ class LinksOnDisk(Links):
         return [self] if self.later is None else [replace(self, later=None), self.later]
 
     def read(self, keep: Keep | None = None) -> LinkArrays:
-        found = self._weighed(self.disk.read(keep))
-        return found if self.later is None else summed([found, self.later.read(keep)], self.sizes)
+        links = self._weighed(self.disk.read(keep))
+        return links if self.later is None else summed([links, self.later.read(keep)], self.sizes)
 
-    def _weighed(self, found: LinkArrays) -> LinkArrays:
-        return found._replace(weights=found.weights * self.weight)
+    def _weighed(self, links: LinkArrays) -> LinkArrays:
+        return links._replace(weights=links.weights * self.weight)
 
     def pieces(self, size: int) -> Iterator[LinkArrays]:
         """All links in chunks of at most `size`: those on disk, then the others."""
@@ -339,8 +339,8 @@ class LinksOnDisk(Links):
             yield from in_pieces(self.later.read(lambda cells: ~self.disk.contain(cells)), size)
 
     def find(self, cells: AnyArray) -> Array:
-        found = self.disk.find(cells)
-        return found if self.later is None else found + self.later.find(cells)
+        lookup = self.disk.find(cells)
+        return lookup if self.later is None else lookup + self.later.find(cells)
 
     def total(self) -> float:
         return self.disk.total() + (0.0 if self.later is None else self.later.total())
@@ -352,10 +352,10 @@ class LinksOnDisk(Links):
         if not len(more.values):
             return self
         weights = self.disk.own_weights(more.cells) * self.weight
-        found = summed(
+        later = summed(
             [*([] if self.later is None else [self.later.read()]), more._replace(weights=weights)], self.sizes
         )
-        return replace(self, later=LinksInMemory.of(self.indices, self.sizes, *found))
+        return replace(self, later=LinksInMemory.of(self.indices, self.sizes, *later))
 
     def times(self, weight: float) -> "LinksOnDisk":
         return replace(self, weight=self.weight * weight, later=self.later and self.later.times(weight))

@@ -33,9 +33,9 @@ MAX_RANGES = 256  # written at a time; larger ones are split again
 
 def bytes_of(memory: str | int) -> int:
     """``"4GB"``, ``"512 MiB"`` or a number of bytes."""
-    found = WRITTEN.fullmatch(memory) if isinstance(memory, str) else None
-    if found is not None:
-        count = int(float(found[1]) * UNITS[(found[2] or "").upper()])
+    match = WRITTEN.fullmatch(memory) if isinstance(memory, str) else None
+    if match is not None:
+        count = int(float(match[1]) * UNITS[(match[2] or "").upper()])
     elif isinstance(memory, int) and not isinstance(memory, bool):
         count = memory
     else:
@@ -80,7 +80,7 @@ class PackShape:
         return total + 2 * count * self.value + SUM_ENTRY_BYTES * min(count, CHUNK_ROWS)
 
 
-def working_room(memory: int, rows: int, names: Iterable[Labels], shapes: Sequence[PackShape]) -> int:
+def working_bytes(memory: int, rows: int, names: Iterable[Labels], shapes: Sequence[PackShape]) -> int:
     """Bytes for rows between reading and writing, next to reading, names and the largest leaf; refused where too small.
 
     `rows`: of all tables, `shapes`: of all relations.
@@ -107,17 +107,17 @@ def _in_words(size: int) -> str:
     return f"{-(-size // unit)}{name}"
 
 
-# --- shares of the room
+# --- shares of the working bytes
 
 
-def held_bytes(room: int) -> int:
+def held_bytes(budget: int) -> int:
     """Bytes of rows that a spill holds in memory; a spill of a range that is split again holds half."""
-    return min(room // 4, MAX_HELD_BYTES)
+    return min(budget // 4, MAX_HELD_BYTES)
 
 
-def range_entries(room: int, entry: int) -> int:
+def range_entries(budget: int, entry: int) -> int:
     """Largest number of entries of a range that is sorted in one go; `entry`: bytes per entry."""
-    return max(room // 2 // entry, MIN_BATCH_ROWS)
+    return max(budget // 2 // entry, MIN_BATCH_ROWS)
 
 
 def range_count(rows: int, entries: int) -> int:

@@ -76,9 +76,9 @@ class Faults:
         likelihood: "Likelihood | None",
     ) -> None:
         """Raise the error; `entries`: all entries again, as the reader gives them."""
-        found = _gathered(np.concatenate(self._cells), entries)
+        faulty = _gathered(np.concatenate(self._cells), entries)
         try:
-            once, summed = merge_duplicates(found, duplicates)
+            once, summed = merge_duplicates(faulty, duplicates)
             refuse_values(once, likelihood, summed=summed > 0)
         except PlaitError as error:
             with reader.naming():
@@ -87,7 +87,7 @@ class Faults:
 
 def _gathered(cells: AnyArray, entries: Iterator[tuple[Entries, int, int]]) -> Entries:
     """All entries of some cells, with their rows in the table."""
-    found: list[Entries] = []
+    chunks: list[Entries] = []
     lookup: Lookup | None = None
     for batch, first, _ in entries:
         lookup = lookup or Lookup(distinct(cells, batch.sizes), batch.sizes)
@@ -95,12 +95,12 @@ def _gathered(cells: AnyArray, entries: Iterator[tuple[Entries, int, int]]) -> E
         here = np.flatnonzero(lookup.contain(batch.coords))
         chosen = batch.chosen(here)
         object.__setattr__(chosen, "rows", rows[here] + first)
-        found.append(chosen)
+        chunks.append(chosen)
     parts: dict[str, Any] = {
-        name: None if getattr(found[0], name) is None else np.concatenate([getattr(one, name) for one in found])
+        name: None if getattr(chunks[0], name) is None else np.concatenate([getattr(one, name) for one in chunks])
         for name in ("coords", "values", "weights", "rows", "writing")
     }
-    return Entries(found[0].source, found[0].labels, **parts)
+    return Entries(chunks[0].source, chunks[0].labels, **parts)
 
 
 class LinkSample:
@@ -146,10 +146,10 @@ class Packing:
         reader: Reader,
         equation: Equation,
         names: Mapping[str, Labels],
-        room: int,
+        budget: int,
     ) -> None:
         self.draft, self.number, self.relation, self.reader, self.names = draft, number, relation, reader, names
-        self.room, self.equation = room, equation
+        self.budget, self.equation = budget, equation
         self.indices, self.groups, self.doubled = equation.indices, groups_of(equation), equation.doubled
         self.axes = [names[index].axis for index in self.indices]
         self.shape = tuple(len(names[index]) for index in self.indices)
@@ -161,7 +161,7 @@ class Packing:
         self.summed = self.dropped_self_links = self.dropped = 0
         self._observe()
         self.format = self._format()
-        self.most = range_entries(room, self.format.sorting_bytes)  # of entries in a range
+        self.most = range_entries(budget, self.format.sorting_bytes)  # of entries in a range
 
     def _observe(self) -> None:
         """Cells that are hidden by name, as in binding."""
@@ -180,9 +180,9 @@ class Packing:
         self.loops = False  # whether one of them is a link
 
     def _format(self) -> Columns:
-        found = self.reader.values
-        plain = self.reader.weight is None and not self.groups and found.whole and 0 <= found.most < 2**16
-        words = Words(self.places, self.sizes, int(found.most)) if plain else None
+        values = self.reader.values
+        plain = self.reader.weight is None and not self.groups and values.whole and 0 <= values.most < 2**16
+        words = Words(self.places, self.sizes, int(values.most)) if plain else None
         return words if words is not None and words.format.fits else Columns(self.places, self.sizes)
 
     # --- partitioning
@@ -194,7 +194,7 @@ class Packing:
         """Read all rows and partition them by ranges of the root axis."""
         count = max(min(range_count(self.reader.rows, self.most), self.sizes[0]), 1)
         self.spill, self.edges, parts = self._split(
-            f"relation{self.number}", 0, self.sizes[0], count, held_bytes(self.room)
+            f"relation{self.number}", 0, self.sizes[0], count, held_bytes(self.budget)
         )
         plain = not self.covered and not self.apart  # then all rows are kept
         self.counts = np.zeros(self.sizes[0], np.int64)
@@ -290,12 +290,12 @@ class Packing:
         """ΣM of every row, by index; `listed`: ΣM of its entries; `counts`: their number."""
         unlisted = unlisted_weight(self.relation, self.source) * self._weight()
         more = [own - unlisted * number for own, number in zip(listed, counts)]
-        found = [written(self.groups, more, place) for place in range(len(self.indices))]
+        exposures = [written(self.groups, more, place) for place in range(len(self.indices))]
         if unlisted:
             universe = self._seen() if self.relation.unseen == "missing" else {}
             M = open_weights(self.indices, self.shape, universe, self._diagonal()[2])
-            found = [own + unlisted * along(M, (index,)) for own, index in zip(found, self.indices)]
-        return found
+            exposures = [own + unlisted * along(M, (index,)) for own, index in zip(exposures, self.indices)]
+        return exposures
 
     def _children(self, root: int) -> AnyArray:
         """Number of entries of each row of the second level under a root row."""
@@ -316,56 +316,56 @@ class Packing:
         if count == 0:
             return
         if count <= self.most or (hi - lo == 1 and level + 1 == len(self.sizes)):
-            found = self._settle(self.format.sort(spill.take(part)))
+            cells = self._settle(self.format.sort(spill.take(part)))
             report(count)
-            yield found
+            yield cells
             return
         if hi - lo == 1:  # a single row: partition by the next level
             level, lo, hi = level + 1, 0, self.sizes[level + 1]
         count = min(-(-2 * count // self.most), MAX_RANGES, hi - lo)
-        finer, edges, parts = self._split(f"{spill.name}-{part}", lo, hi, count, held_bytes(self.room) // 2)
+        finer, edges, parts = self._split(f"{spill.name}-{part}", lo, hi, count, held_bytes(self.budget) // 2)
         for piece in spill.pieces(part, self.most):
             finer.add(piece, parts[self.format.rows(piece, level).astype(np.int64) - lo])
         spill.drop(part)
         for one, (lo, hi) in enumerate(pairwise(edges)):
             yield from self._sorted(finer, one, level, lo, hi, report)
 
-    def _settle(self, found: SortedCells) -> SortedCells:
+    def _settle(self, cells: SortedCells) -> SortedCells:
         """Entries without duplicates; duplicates and refused values are recorded as faults."""
-        if found.repeated:
-            found = self._each_once(found)
-        if self.likelihood is not None and (bad := self.likelihood.bad(found.values)).any():
-            self.faults.add(self._cells(found.coords[bad]))
-        return found
+        if cells.repeated:
+            cells = self._each_once(cells)
+        if self.likelihood is not None and (bad := self.likelihood.bad(cells.values)).any():
+            self.faults.add(self._cells(cells.coords[bad]))
+        return cells
 
-    def _each_once(self, found: SortedCells) -> SortedCells:
-        same = np.concatenate([[False], (found.coords[1:] == found.coords[:-1]).all(axis=1)])
-        if self.relation.duplicates == "error" and found.writing is None:
-            self.faults.add(self._cells(found.coords[same]))
-            return found
+    def _each_once(self, cells: SortedCells) -> SortedCells:
+        same = np.concatenate([[False], (cells.coords[1:] == cells.coords[:-1]).all(axis=1)])
+        if self.relation.duplicates == "error" and cells.writing is None:
+            self.faults.add(self._cells(cells.coords[same]))
+            return cells
         labelled = tuple((index, self.names[index]) for index in self.order)
-        values = np.asarray(found.values, np.float64)
-        entries = Entries(self.source, labelled, found.coords, values, found.weights, None, found.writing)
+        values = np.asarray(cells.values, np.float64)
+        entries = Entries(self.source, labelled, cells.coords, values, cells.weights, None, cells.writing)
         if self.relation.duplicates == "error":
-            self._note_unlike(found, same)
+            self._note_unlike(cells, same)
             if self.faults:
-                return found
+                return cells
         once, summed = merge_duplicates(entries, self.relation.duplicates)
         self.summed += summed
         return SortedCells(once.coords, once.values, once.weights)
 
-    def _note_unlike(self, found: SortedCells, same: AnyArray) -> None:
+    def _note_unlike(self, cells: SortedCells, same: AnyArray) -> None:
         """Record cells whose orientations disagree, or repeat."""
         number = np.cumsum(~same)
-        assert found.writing is not None
-        order = np.lexsort((found.writing, number))
-        again = same & (found.writing[order] == np.roll(found.writing[order], 1))
-        unlike = np.zeros(len(found), bool)
-        for numbers in (found.values, found.weights):
+        assert cells.writing is not None
+        order = np.lexsort((cells.writing, number))
+        again = same & (cells.writing[order] == np.roll(cells.writing[order], 1))
+        unlike = np.zeros(len(cells), bool)
+        for numbers in (cells.values, cells.weights):
             if numbers is not None:
                 unlike |= same & (numbers != np.concatenate([numbers[:1], numbers[:-1]]))
         if (again | unlike).any():
-            self.faults.add(self._cells(found.coords[order][again | unlike]))
+            self.faults.add(self._cells(cells.coords[order][again | unlike]))
 
     def _cells(self, coords: AnyArray) -> AnyArray:
         """Cells in tree order as those of the relation."""
@@ -373,14 +373,14 @@ class Packing:
 
     def _settled_first(self, report: Report) -> Iterator[SortedCells]:
         """Sort and deduplicate all ranges, count the entries, and spill them again, one part per range."""
-        merged = Spill(self.draft.spill, f"merged{self.number}", len(self.edges) - 1, held_bytes(self.room))
+        merged = Spill(self.draft.spill, f"merged{self.number}", len(self.edges) - 1, held_bytes(self.budget))
         self.values, counts = BatchValues(), np.zeros(self.sizes[0], np.int64)
         columns = Columns(self.places, self.sizes)
         for part, (lo, hi) in enumerate(pairwise(self.edges)):
-            for found in self._sorted(self.spill, part, 0, lo, hi, report):
-                self.values.add(np.asarray(found.values, np.float64))
-                count_rows(found.coords[:, 0], counts)
-                merged.add(columns.of_sorted(found), part)
+            for cells in self._sorted(self.spill, part, 0, lo, hi, report):
+                self.values.add(np.asarray(cells.values, np.float64))
+                count_rows(cells.coords[:, 0], counts)
+                merged.add(columns.of_sorted(cells), part)
         self.spill, self.counts, self.format = merged, counts, columns
         return self._spilled()
 
@@ -476,5 +476,5 @@ class Packing:
             return writer.entries - writer.weightless
         nothing = CSFIndex.of(self.indices, self.shape, np.zeros((0, len(self.indices)), np.uint32))
         universe = seen if self.relation.unseen == "missing" else {}
-        found = observe(self.indices, self.shape, nothing, np.zeros(0), unlisted, universe, hidden, 1.0, self.groups)
-        return found.observed_cells - writer.weightless
+        observed = observe(self.indices, self.shape, nothing, np.zeros(0), unlisted, universe, hidden, 1.0, self.groups)
+        return observed.observed_cells - writer.weightless

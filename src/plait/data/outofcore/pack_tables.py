@@ -14,7 +14,7 @@ from plait.data.binding.bind import declared_names, labels_of, relations_of
 from plait.data.encoding.names import Labels
 from plait.data.outofcore.batches import Reader
 from plait.data.outofcore.block_folder import Draft, drafting
-from plait.data.outofcore.memory_budget import PackShape, working_room
+from plait.data.outofcore.memory_budget import PackShape, working_bytes
 from plait.data.outofcore.pack_relation import Packing
 from plait.data.sources.arrays import is_array
 from plait.data.sources.relation import Relation
@@ -62,19 +62,19 @@ def _pack(
     }
     _collect(readers, report)
     names = _names(model, readers, declared)
-    room = _room(model, readers, names, memory)
+    budget = _working_bytes(model, readers, names, memory)
     rows = sum(reader.rows for reader in readers.values())
     share = _Share(report, COLLECT_SHARE, max(rows, 1))
     said: dict[str, Any] = {}
     for n, (name, relation) in enumerate(relations.items()):
-        packing = Packing(draft, n, relation, readers[name], model.equation(name), names, room)
+        packing = Packing(draft, n, relation, readers[name], model.equation(name), names, budget)
         packing.partition(lambda more: share.add(more * PARTITION_SHARE))
         said[name] = packing.write(lambda more: share.add(more * (1 - COLLECT_SHARE - PARTITION_SHARE)))
     written = {axis: _write_labels(draft, n, names[axis]) for n, axis in enumerate(model.axes)}
     draft.publish(_manifest(model, draft, said, written))
 
 
-def _room(model: Model, readers: Mapping[str, Reader], names: Mapping[str, Labels], memory: int) -> int:
+def _working_bytes(model: Model, readers: Mapping[str, Reader], names: Mapping[str, Labels], memory: int) -> int:
     """Bytes for rows between reading and writing; refused where memory is too small."""
     shapes = []
     for name, reader in readers.items():
@@ -83,7 +83,7 @@ def _room(model: Model, readers: Mapping[str, Reader], names: Mapping[str, Label
         value = reader.values.type.itemsize + (0 if reader.weight is None else 8)
         shapes.append(PackShape(reader.rows, [sizes[index] for index in order], value))
     rows = sum(reader.rows for reader in readers.values())
-    return working_room(memory, rows, [names[axis] for axis in model.axes], shapes)
+    return working_bytes(memory, rows, [names[axis] for axis in model.axes], shapes)
 
 
 class _Share:

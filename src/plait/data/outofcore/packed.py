@@ -17,7 +17,7 @@ from plait import manifests
 from plait._typing import AnyArray, Array
 from plait.data.encoding.columns import kind
 from plait.data.encoding.names import Labels
-from plait.data.outofcore.block_file import READ_AHEAD_BLOCKS, Buffers, Bytes, aligned, count_falls, from_bytes, shared
+from plait.data.outofcore.block_file import READ_AHEAD_BLOCKS, Bytes, ReadPool, aligned, count_falls, from_bytes, shared
 from plait.data.outofcore.block_folder import (
     AGAIN,
     MANIFEST,
@@ -142,14 +142,14 @@ class PackedBlocks(Sequence[CSFTensor]):
         return ""
 
     def stream(
-        self, buffers: int = READ_AHEAD_BLOCKS, lo: int = 0, hi: int | None = None, room: Buffers | None = None
+        self, buffers: int = READ_AHEAD_BLOCKS, lo: int = 0, hi: int | None = None, pool: ReadPool | None = None
     ) -> Iterator[tuple[int, CSFTensor, Callable[[], None]]]:
         """Blocks in order, read ahead by a thread.
 
         The third item releases a block's buffer for the next read. At most `buffers` blocks are held at a time, so a
-        caller that releases none waits without end. `room`: pool of the buffers.
+        caller that releases none waits without end. `pool`: pool of the buffers.
         """
-        return _stream(self, range(len(self))[lo:hi], buffers, room or shared())
+        return _stream(self, range(len(self))[lo:hi], buffers, pool or shared())
 
     def verify(self) -> None:
         """Read and hash all blocks."""
@@ -161,7 +161,7 @@ class PackedBlocks(Sequence[CSFTensor]):
     def find(self, cells: AnyArray) -> "BlockLookup":
         """Look up cells (m, order), in tree order; reads the blocks it needs."""
         cells = np.asarray(cells, np.int64)
-        found = BlockLookup(np.zeros(len(cells), bool), np.zeros(len(cells)), np.ones(len(cells)))
+        lookup = BlockLookup(np.zeros(len(cells), bool), np.zeros(len(cells)), np.ones(len(cells)))
         first, last = np.searchsorted(self._lasts, cells[:, 0]), np.searchsorted(self._firsts, cells[:, 0], "right")
         buffer = aligned(self.largest)
         for number in _needed(first, last):
@@ -169,10 +169,10 @@ class PackedBlocks(Sequence[CSFTensor]):
             tree = self.read(number, buffer)
             places, there = find_cells(tree.rows, tree.starts, cells[some])
             some, places = some[there], places[there]
-            found.listed[some], found.values[some] = True, tree.entries[places]
+            lookup.listed[some], lookup.values[some] = True, tree.entries[places]
             if tree.side_values:
-                found.weights[some] = tree.side_values[0][places]
-        return found
+                lookup.weights[some] = tree.side_values[0][places]
+        return lookup
 
     @cached_property
     def _firsts(self) -> NDArray[np.int64]:
@@ -193,7 +193,7 @@ def _needed(first: NDArray[np.int64], last: NDArray[np.int64]) -> list[int]:
 
 
 def _stream(
-    blocks: PackedBlocks, numbers: range, buffers: int, room: Buffers
+    blocks: PackedBlocks, numbers: range, buffers: int, pool: ReadPool
 ) -> Iterator[tuple[int, CSFTensor, Callable[[], None]]]:
     size, slots, ended = blocks.largest, threading.Semaphore(buffers), threading.Event()
     ready: queue.SimpleQueue[tuple[int, CSFTensor, Bytes] | BaseException | None] = queue.SimpleQueue()
@@ -204,7 +204,7 @@ def _stream(
                 slots.acquire()
                 if ended.is_set():  # the consumer has stopped
                     return
-                buffer = room.take(size)
+                buffer = pool.take(size)
                 ready.put((number, blocks.read(number, buffer), buffer))
         except BaseException as error:
             ready.put(error)
@@ -217,7 +217,7 @@ def _stream(
 
         def release() -> None:
             if left:
-                room.give(left.pop())
+                pool.give(left.pop())
                 slots.release()
 
         return release
@@ -226,12 +226,12 @@ def _stream(
     thread.start()
     try:
         while True:
-            found = ready.get()
-            if found is None:
+            block = ready.get()
+            if block is None:
                 return
-            if isinstance(found, BaseException):
-                raise found
-            number, tree, buffer = found
+            if isinstance(block, BaseException):
+                raise block
+            number, tree, buffer = block
             yield number, tree, once(buffer)
     finally:
         ended.set()
@@ -317,19 +317,19 @@ class Packed:
     def open(cls, path: str | PathLike[str]) -> "Packed":
         """Open a folder: small files are read and checked, blocks must exist with their sizes."""
         place = Path(path)
-        found = read_manifest(place)
+        content = read_manifest(place)
         try:
-            for relation in found["relations"].values():
+            for relation in content["relations"].values():
                 for entry in relation["blocks"]:
                     check_size(place, entry)
-            model = Model(found["model"])
+            model = Model(content["model"])
             labels = {
-                axis: _labels(place, axis, found["labels"][axis], _size(model, found, axis)) for axis in model.axes
+                axis: _labels(place, axis, content["labels"][axis], _size(model, content, axis)) for axis in model.axes
             }
-            for name, said in found["relations"].items():
+            for name, said in content["relations"].items():
                 _check_relation(model, labels, name, said)
-            relations = {name: _relation(place, name, said) for name, said in found["relations"].items()}
-            return cls(place, found["model"], labels, relations, found["fingerprint"], found)
+            relations = {name: _relation(place, name, said) for name, said in content["relations"].items()}
+            return cls(place, content["model"], labels, relations, content["fingerprint"], content)
         except StorageError:
             raise
         except ParameterError as error:  # e.g. a likelihood whose module is not imported
@@ -366,11 +366,11 @@ def _longer(array: AnyArray, size: int) -> AnyArray:
     return np.concatenate([array, np.zeros(size - len(array), array.dtype)])
 
 
-def _size(model: Model, found: Mapping[str, Any], axis: str) -> int | None:
+def _size(model: Model, content: Mapping[str, Any], axis: str) -> int | None:
     """Number of entities of an axis, by the shape of the first relation with it."""
     shapes = (
         size
-        for said in found["relations"].values()
+        for said in content["relations"].values()
         for index, size in zip(said["indices"], said["shape"])
         if model.axis(index) == axis
     )

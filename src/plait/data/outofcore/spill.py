@@ -86,8 +86,8 @@ class Spill:
     def _read(self, part: int, name: str, at: int, count: int) -> AnyArray:
         kind, shape = self._types[name]
         width = int(np.prod(shape, dtype=np.int64))
-        found = np.fromfile(self._file(part, name), kind, count * width, offset=at * width * kind.itemsize)
-        return found.reshape(count, *shape)
+        numbers = np.fromfile(self._file(part, name), kind, count * width, offset=at * width * kind.itemsize)
+        return numbers.reshape(count, *shape)
 
     def drop(self, part: int) -> None:
         """Drop a part; memory shared with other parts is freed with the last of them."""
@@ -140,9 +140,9 @@ class Columns:
         coords = np.ascontiguousarray(entries.coords[:, self.places])
         return _records(coords, np.array(entries.values), entries.weights, entries.writing)
 
-    def of_sorted(self, found: SortedCells) -> Records:
+    def of_sorted(self, cells: SortedCells) -> Records:
         """Sorted entries as records, without orientations."""
-        return _records(found.coords, np.asarray(found.values, np.float64), found.weights)
+        return _records(cells.coords, np.asarray(cells.values, np.float64), cells.weights)
 
     def rows(self, records: Records, level: int) -> AnyArray:
         """Row numbers of a level."""

@@ -134,11 +134,11 @@ class LeafBuilder:
 
     def arrays(self) -> dict[str, Sequence[AnyArray]]:
         """Arrays of the file, each in chunks."""
-        found: dict[str, Sequence[AnyArray]] = {f"rows{level}": some for level, some in enumerate(self._rows)}
+        arrays: dict[str, Sequence[AnyArray]] = {f"rows{level}": some for level, some in enumerate(self._rows)}
         for level, some in enumerate(self._starts):
-            found[f"starts{level}"] = [*some, np.array([self._fibres[level + 1]], np.uint32)]
-        found["entries"] = self._values
-        return found | ({"weights": self._weights} if self._weights else {})
+            arrays[f"starts{level}"] = [*some, np.array([self._fibres[level + 1]], np.uint32)]
+        arrays["entries"] = self._values
+        return arrays | ({"weights": self._weights} if self._weights else {})
 
 
 def _alike(one: Sequence[int], other: Sequence[int]) -> int:

@@ -188,14 +188,15 @@ def _sides(graph: Any, nodes: list[Any], name: str, indices: Sequence[str]) -> R
                     f"Set it to 0 for {first} and 1 for {second}; or declare one axis in the model ({second}: {first})."
                 ),
             )
-    found = np.array([int(sides[node]) for node in nodes])
-    if found.min() == found.max():
+    side_of_node = np.array([int(sides[node]) for node in nodes])
+    if side_of_node.min() == side_of_node.max():
         raise DataError(
-            f"all nodes have the node attribute {SIDE!r} = {found[0]}, so there is no {indices[1 - found[0]]}.",
+            f"all nodes have the node attribute {SIDE!r} = {side_of_node[0]}, "
+            f"so there is no {indices[1 - side_of_node[0]]}.",
             location=TableLocation.of(name),
             hint=f"Set it to 0 for {indices[0]} and 1 for {indices[1]}.",
         )
-    return found
+    return side_of_node
 
 
 def _refuse_inside(ends: Rows, sides: Rows, nodes: list[Any], name: str) -> None:

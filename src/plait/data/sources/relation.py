@@ -216,12 +216,12 @@ class Relation:
             return self
         if is_rows(self.data):
             self.check_indices(name, indices)
-        found = named_table(self.data, self.indices or indices, name)
-        if found is None:
+        named = named_table(self.data, self.indices or indices, name)
+        if named is None:
             return self
-        table, value = found
-        named = {index: (self.columns or {}).get(index, index) for index in self.indices or indices}
-        return replace(self, data=table.rename(named), value=value)
+        table, value = named
+        columns = {index: (self.columns or {}).get(index, index) for index in self.indices or indices}
+        return replace(self, data=table.rename(columns), value=value)
 
     def read(self, name: Named, indices: Sequence[str], groups: Groups = ()) -> Source:
         """Read the data, no graph; name of the relation for errors, indices as in its equation.
@@ -289,27 +289,27 @@ class Relation:
     @property
     def facts(self) -> list[tuple[str, str]]:
         """What it says, option by option, in words; its data first."""
-        found = [("data", _described(self.data, self._tabular))]
+        facts = [("data", _described(self.data, self._tabular))]
         if self.indices:
-            found.append(("indices", ", ".join(self.indices)))
+            facts.append(("indices", ", ".join(self.indices)))
         if self.columns:
-            found.append(("columns", ", ".join(f"{index} = {column}" for index, column in self.columns.items())))
+            facts.append(("columns", ", ".join(f"{index} = {column}" for index, column in self.columns.items())))
         if self.value is not None:
-            found.append(("value", self.value))
-        found.append(("observed", observed_words(self.observed)))
+            facts.append(("value", self.value))
+        facts.append(("observed", observed_words(self.observed)))
         for option, tables in {"missing": self.missing_tables, "hidden": self.hidden_tables}.items():
             if tables:
-                found.append((option, f"{len(tables)} table{'' if len(tables) == 1 else 's'} of hidden cells"))
-        found += [("unseen", UNSEEN_WORDS[self.unseen]), ("likelihood", str(self.likelihood))]
+                facts.append((option, f"{len(tables)} table{'' if len(tables) == 1 else 's'} of hidden cells"))
+        facts += [("unseen", UNSEEN_WORDS[self.unseen]), ("likelihood", str(self.likelihood))]
         if self.self_links != "auto":
-            found.append(("self_links", self.self_links))
+            facts.append(("self_links", self.self_links))
         if self.weight != 1:
-            found.append(("weight", str(self.weight)))
+            facts.append(("weight", str(self.weight)))
         if self.ignore_columns:
-            found.append(("ignore_columns", ", ".join(map(quoted, self.ignore_columns))))
+            facts.append(("ignore_columns", ", ".join(map(quoted, self.ignore_columns))))
         if self.strip:
-            found.append(("strip", "blanks at the ends of names are removed"))
-        return found
+            facts.append(("strip", "blanks at the ends of names are removed"))
+        return facts
 
     def _repr_html_(self) -> str:
         from plait.rendering.html import render

@@ -268,8 +268,8 @@ class Turn:
     @property
     def known(self) -> list[NDArray[np.integer]]:
         """The permutation, if already computed."""
-        found = self.__dict__.get("permutation")
-        return [] if found is None else [found]
+        permutation = self.__dict__.get("permutation")
+        return [] if permutation is None else [permutation]
 
     def take(self, values: NDArray[Any], part: slice) -> NDArray[Any]:
         """Numbers of cells `part` in the other order, from numbers in their own."""
@@ -307,9 +307,9 @@ class Turn:
 
         on_threads(write, shares(len(pieces)))
         words.sort()
-        found = words.read(self.order)
-        values = codes.decode(found.values) if codes.bits else np.ascontiguousarray(entries)
-        return replace(found, values=values.astype(entries.dtype, copy=False))
+        index = words.read(self.order)
+        values = codes.decode(index.values) if codes.bits else np.ascontiguousarray(entries)
+        return replace(index, values=values.astype(entries.dtype, copy=False))
 
 
 def as_fibres(indices: tuple[str, ...], sizes: dict[str, int], cells: CSFIndex | NDArray[np.integer]) -> CSFIndex:

@@ -102,17 +102,17 @@ class _Part(NamedTuple):
     at: int
 
 
-def _rounds(sizes: Sequence[int], room: int) -> list[list[_Part]]:
-    """All bits of all columns, last column and low bits first, cut into keys of at most `room` bits."""
+def _rounds(sizes: Sequence[int], max_bits: int) -> list[list[_Part]]:
+    """All bits of all columns, last column and low bits first, cut into keys of at most `max_bits` bits."""
     rounds: list[list[_Part]] = [[]]
     used = 0
     for column in range(len(sizes) - 1, -1, -1):
         low, width = 0, (int(sizes[column]) - 1).bit_length()
         while low < width:
-            if used == room:
+            if used == max_bits:
                 rounds.append([])
                 used = 0
-            bits = min(width - low, room - used)
+            bits = min(width - low, max_bits - used)
             rounds[-1].append(_Part(column, low, bits, used))
             low, used = low + bits, used + bits
     return rounds

@@ -139,9 +139,9 @@ def descend(rows: Array, wanted: Array, lows: Array, highs: Array) -> None:
                 low = middle + 1
             else:
                 high = middle
-        found = low < highs[n] and np.int64(rows[low]) == wanted[n]
+        is_there = low < highs[n] and np.int64(rows[low]) == wanted[n]
         lows[n] = low
-        highs[n] = low + 1 if found else low
+        highs[n] = low + 1 if is_there else low
 
 
 STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64, whose finaliser this is (Steele, Lea, Flood 2014)

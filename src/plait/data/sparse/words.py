@@ -84,16 +84,16 @@ class Codes:
     @classmethod
     def _listing(cls, values: Callable[[slice], AnyArray], count: int) -> "Codes | None":
         """With a list of all values."""
-        found, lost, lock = [np.zeros(0)], [False], Lock()
+        distinct, lost, lock = [np.zeros(0)], [False], Lock()
 
         def look(rows: slice) -> None:
-            own = np.unique(values(rows)) if not lost[0] else found[0]
+            own = np.unique(values(rows)) if not lost[0] else distinct[0]
             with lock:
-                found[0] = np.union1d(found[0], own)
-                lost[0] = lost[0] or len(found[0]) > MAX_CODES
+                distinct[0] = np.union1d(distinct[0], own)
+                lost[0] = lost[0] or len(distinct[0]) > MAX_CODES
 
         by_pieces(look, count)
-        return None if lost[0] else cls(max((len(found[0]) - 1).bit_length(), 1), found[0])
+        return None if lost[0] else cls(max((len(distinct[0]) - 1).bit_length(), 1), distinct[0])
 
     def encode(self, values: AnyArray) -> AnyArray | None:
         """Codes of values; None where there are no bits."""
@@ -144,7 +144,7 @@ class CellWords:
         """Sorted cells as CSF, with their values; releases the words."""
         pieces = _Pieces(self.words, self.how)
         pieces.count()
-        rows, starts, values = pieces.room()
+        rows, starts, values = pieces.buffers()
 
         def write(_: int, lo: int, hi: int) -> None:
             for number in range(lo, hi):
@@ -154,9 +154,9 @@ class CellWords:
         on_threads(write, shares(len(pieces.cuts)))
         self.words = self.words[:0]
         count = int(pieces.totals[-2])
-        found = CSFIndex(indices, self.how.sizes, tuple(rows), tuple(starts), count)
+        index = CSFIndex(indices, self.how.sizes, tuple(rows), tuple(starts), count)
         return Read(
-            found, values if values is not None else np.broadcast_to(np.uint8(1), count), int(pieces.totals[-1])
+            index, values if values is not None else np.broadcast_to(np.uint8(1), count), int(pieces.totals[-1])
         )
 
     def _give_back(self, lo: int, hi: int) -> None:
@@ -212,7 +212,7 @@ class _Pieces:
         self.totals = self.counts.sum(axis=0)
         self.places = np.cumsum(self.counts, axis=0) - self.counts
 
-    def room(self) -> tuple[list[AnyArray], list[AnyArray], AnyArray | None]:
+    def buffers(self) -> tuple[list[AnyArray], list[AnyArray], AnyArray | None]:
         """Arrays for rows and starts of all levels and values; no values where all are 1."""
         *fibres, repeats = self.totals.tolist()
         rows = [np.empty(count, row_type(size)) for count, size in zip(fibres, self.how.sizes)]

@@ -7,40 +7,40 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from plait.executors.tree_reduce import MAX_IDLE_REQUESTS, MIN_POOLED_BYTES, Room
+from plait.executors.tree_reduce import MAX_IDLE_REQUESTS, MIN_POOLED_BYTES, BufferPool
 
 SHAPE = (MIN_POOLED_BYTES // 8, 1)
 
 
 @pytest.mark.parametrize("view", [lambda a: a, lambda a: a[5:9], lambda a: a.T[:, 1:], lambda a: a.reshape(-1)[::2]])
 def test_memory_that_a_view_holds_is_not_used_again(view):
-    room = Room()
-    array = room.array(SHAPE, np.float64)[0]
+    pool = BufferPool()
+    array = pool.array(SHAPE, np.float64)[0]
     array[:] = 7.0
     held = view(array)
     del array
     gc.collect()
     for _ in range(3):
-        room.array(SHAPE, np.float64)[0][:] = 1.0
+        pool.array(SHAPE, np.float64)[0][:] = 1.0
     assert (held == 7.0).all()
 
 
 def test_unused_memory_is_freed():
-    room = Room()
-    room.array(SHAPE, np.float64)
+    pool = BufferPool()
+    pool.array(SHAPE, np.float64)
     for _ in range(MAX_IDLE_REQUESTS + 1):
-        room.array((SHAPE[0] + 1, 1), np.float64)
-    assert [block.memory.nbytes for block in room._blocks] == [8 * (SHAPE[0] + 1)]
+        pool.array((SHAPE[0] + 1, 1), np.float64)
+    assert [block.memory.nbytes for block in pool._blocks] == [8 * (SHAPE[0] + 1)]
 
 
 def test_threads_never_share_memory():
-    room = Room()
+    pool = BufferPool()
 
     def work(number):
-        array = room.array(SHAPE, np.float64)[0]
+        array = pool.array(SHAPE, np.float64)[0]
         array[:] = number
         time.sleep(0.001)
         return bool((array == number).all())
 
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(work, range(200)))
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(200)))
