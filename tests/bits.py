@@ -3,12 +3,11 @@
 python -m tests.bits                       # one line per case
 python -m tests.bits --against main~3      # compare with another commit: "0 of 400 differ"
 
-The script runs on every commit since this one, whatever the public names are: `NAMES` maps today's to earlier ones.
+The script of this checkout runs on the other commit's sources, so both need the options that it uses.
 """
 
 import argparse
 import hashlib
-import inspect
 import os
 import subprocess
 import sys
@@ -24,57 +23,27 @@ import polars as pl
 import plait
 from tests.support.models import DOUBLED, GIVEN, MODELS, RANKS, SIZES, SUMS
 
-# New option -> (old option, new value -> old value); an option that is not listed has kept its name.
-NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "max_iter": ("sweeps", lambda value: value),
-    "adapt_prior": ("adapt", lambda value: value),
-    "entities": ("labels", lambda value: value),
-    "warmup": ("start", lambda value: "em" if value else "random"),
-    "self_links": ("diagonal", lambda value: value),
-    "unseen": ("universe", lambda value: {"missing": "relation", "zero": "model"}[value]),
-    "per": ("each", lambda value: value),
-}
 METHODS: dict[str, dict[str, Any]] = {
     "vb": {},
     "vb random": {"warmup": 0, "adapt_prior": "component"},
     "em": {"method": "em"},
     "float32": {"dtype": "float32", "accelerate": True},
 }
-LIKELIHOODS = ("poisson", "bernoulli", "negbin", "amounts")
+LIKELIHOODS = ("poisson", "bernoulli", "negbin", "tweedie")
 MATRIX = "plays[user, film] = U[user, r] F[film, r]"
 COUPLED = f"{MATRIX}\ntags[film, tag] = F[film, r] T[tag, r]"
 FRIENDS = f"{MATRIX}\nfriends[user, friend] = U[user, r] U[friend, r]\nfriend: user"
 EVIDENCE = f"{MATRIX} + w[] N[user, film] + b[film]"
 
 
-def renamed(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Options under the names that this commit's function has."""
-    known, found = inspect.signature(function).parameters, {}
-    for name, value in options.items():
-        if name not in known and name in NAMES:
-            name, old = NAMES[name]
-            value = old(value)
-        found[name] = value
-    return found
-
-
 def fit(model: Any, data: Any, **options: Any) -> Any:
     options = {"seed": 0, "max_iter": 12, "threads": 1, "progress": False} | options
-    return plait.fit(model, data, **renamed(plait.fit, options))
-
-
-def relation(data: Any, *, likelihood: str = "poisson", **options: Any) -> plait.Relation:
-    if likelihood == "amounts":
-        from plait import likelihood as module
-
-        likelihood = "amounts" if hasattr(module, "Amounts") else "tweedie"
-    return plait.Relation(data, likelihood=likelihood, **renamed(plait.Relation, options))
+    return plait.fit(model, data, **options)
 
 
 def digest(found: Any) -> str:
     """A hash of the objective and of every factor's concentration, scale and mean."""
-    objective = found.objective if hasattr(found, "objective") else found.bound
-    state = hashlib.sha256(np.float64(objective).tobytes())
+    state = hashlib.sha256(np.float64(found.objective).tobytes())
     for member in found.members:
         for name in sorted(member.factors):
             for word in ("concentration", "scale", "mean"):
@@ -117,7 +86,7 @@ def links(axes: dict[str, int], density: float, likelihood: str, seed: int) -> p
         "poisson": 1.0 + rng.poisson(0.7, len(cells)),
         "bernoulli": np.ones(len(cells)),
         "negbin": rng.negative_binomial(1, 0.3, len(cells)) + 1.0,
-        "amounts": rng.gamma(1.5, 2.0, len(cells)),
+        "tweedie": rng.gamma(1.5, 2.0, len(cells)),
     }[likelihood]
     return pl.DataFrame(columns | {"value": values})
 
@@ -164,7 +133,7 @@ def observing() -> Iterator[tuple[str, Callable[[], str]]]:
                     table = table.join(options[word], on="user", how="anti")
 
             def plays(table: Any = table, likelihood: str = likelihood, options: Any = options) -> plait.Relation:
-                return relation(table, likelihood=likelihood, **options)
+                return plait.Relation(table, likelihood=likelihood, **options)
 
             def case(plays: Any = plays, likelihood: str = likelihood) -> str:
                 return answers(fit(MATRIX, {"plays": plays()}, rank=3, entities={"user": ["u1", "u5"]}), likelihood)
@@ -204,7 +173,7 @@ def whole() -> Iterator[tuple[str, Callable[[], str]]]:
             pl.col("friend").str.replace("f", "u")
         ),
     }
-    evidence = links({"user": 14, "film": 11}, 0.3, "amounts", 9)
+    evidence = links({"user": 14, "film": 11}, 0.3, "tweedie", 9)
     options: dict[str, dict[str, Any]] = {
         "coupled": {"model": COUPLED},
         "coupled map": {"model": COUPLED, "method": "map", "prior": plait.Gamma(2.0, 1.0)},
@@ -222,7 +191,7 @@ def whole() -> Iterator[tuple[str, Callable[[], str]]]:
 
         def case(said: dict[str, Any] = said) -> str:
             model = plait.Model(said["model"])
-            own = {r: relation(data[r], duplicates="sum") for r in model.relations}
+            own = {r: plait.Relation(data[r], duplicates="sum") for r in model.relations}
             return digest(fit(model, own, **({"rank": 3} | {k: v for k, v in said.items() if k != "model"})))
 
         yield name, case

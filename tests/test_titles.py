@@ -227,14 +227,6 @@ def test_titles_change_no_number(fit, plain):
     assert fit.settings == plain.settings
 
 
-def test_labelled_factors_have_titles_as_a_coordinate(fit, plain):
-    pytest.importorskip("xarray")
-    found = fit.to_xarray()
-    assert found["film_title"].dims == ("film",)
-    assert found["film_title"].to_numpy().tolist() == ["Casablanca", "", ODD, ""]
-    assert "film_title" not in plain.to_xarray().coords
-
-
 # --- what is kept
 
 

@@ -10,8 +10,9 @@ import plait
 from plait import Posterior
 from plait.analysis.predict.prediction import columns, score
 from tests.support.models import MODELS
-from tests.support.posteriors import all_rows, cp_fit, cp_rates, rate_draws, scaled, with_posteriors
+from tests.support.posteriors import all_rows, cp_fit, cp_rates, scaled, with_posteriors
 from tests.support.problems import make
+from tests.support.sum_posteriors import Rates
 
 CONCENTRATIONS = (0.05, 0.2, 1.0, 10.0, None)  # None: each entry another
 MEANS = (0.01, 0.1, 0.5, 2.0, 5.0)
@@ -72,7 +73,7 @@ def test_probability_of_every_equation(name, between):
     )
     found = columns(fit, equation.relation, rows)["probability"]
     for n, row in enumerate(rows):
-        sampled = -np.expm1(-rate_draws(fit, equation.relation, row, 10_000, rng))
+        sampled = -np.expm1(-Rates(fit, relation=equation.relation).rates(row, 10_000, rng))
         assert abs(found[n] - sampled.mean()) < 0.012 + 4 * sampled.std() / 100
 
 

@@ -13,11 +13,11 @@ from tests.support.posteriors import (
     cp_rates,
     misplaced,
     random_cp,
-    rate_draws,
     scaled,
     with_posteriors,
 )
 from tests.support.problems import make
+from tests.support.sum_posteriors import Rates
 
 DRAWS = 20_000
 CHANCE = 4 * np.sqrt(0.05 * 0.95 / DRAWS)  # what sampling may add to the mass beyond an end
@@ -104,7 +104,7 @@ def test_ends_of_other_equations(name, mean):
     fit = scaled(fit, equation.factors[0], mean / columns(fit, "X", rows, ("mean",))["mean"].mean())
     found, links = columns(fit, "X", rows), columns(bernoulli(fit), "X", rows)
     for n, row in enumerate(rows):
-        rate = rate_draws(fit, "X", row, DRAWS, rng)
+        rate = Rates(fit).rates(row, DRAWS, rng)
         x = rng.poisson(rate)
         assert misplaced(found["lower"][n], 0.05, x) < 0.02 + CHANCE
         assert misplaced(found["upper"][n], 0.95, x) < 0.02 + CHANCE

@@ -19,11 +19,11 @@ from tests.support.posteriors import (
     ensemble,
     misplaced,
     random_cp,
-    rate_draws,
     scaled,
     with_posteriors,
 )
 from tests.support.problems import make
+from tests.support.sum_posteriors import Rates
 
 DRAWS = 24_000
 CHANCE = 4 * np.sqrt(0.05 * 0.95 / DRAWS)  # what sampling may add to the mass beyond an end
@@ -96,7 +96,7 @@ def test_ends_and_sd_of_other_equations(name, mean):
     V = one.exposures.terms["X"].at(rows) if name == "V" else np.ones(3)
     found, links = both_columns(fits, rows)
     for n, row in enumerate(rows):
-        rates = V[n] * np.concatenate([rate_draws(fit, "X", row, DRAWS // 3, rng) for fit in fits])
+        rates = V[n] * np.concatenate([Rates(fit).rates(row, DRAWS // 3, rng) for fit in fits])
         check_counts(found, n, rates, rng)
         check_links(links, n, rates)
 

@@ -1,6 +1,5 @@
-"""Mean and variance of the rate: against sampling, and against the sum over pairs of latent settings."""
+"""Mean and variance of the rate, against the sum over pairs of latent settings."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -10,31 +9,9 @@ import plait
 from plait.analysis.predict.moments import mean_rate, moments, rates_along
 from plait.data.sparse import parallel
 from tests.support.models import EXPOSED, MODELS, ONLY_EXPOSED, SIZES
-from tests.support.posteriors import all_rows, rate_draws, scaled, with_posteriors
+from tests.support.posteriors import all_rows, scaled, with_posteriors
 from tests.support.problems import make
-
-
-def by_pairs(fit, relation, row):
-    """E[Xhat] and Var[Xhat] = Σ_{l,l'} Π_α E[Z_α(l) Z_α(l')] − E[Xhat]², by enumeration."""
-    equation = fit.model.equation(relation)
-    occurrences = [o for o in equation.occurrences if o.factor in fit.factors]
-    sizes = {i: s for o in occurrences for i, s in zip(o.indices, fit.factors[o.factor].mean.shape)}
-    latent = [index for index in equation.latent if index in sizes]
-    where = dict(zip(equation.indices, map(int, row)))
-    first = second = 0.0
-    places = [
-        where | dict(zip(latent, setting)) for setting in itertools.product(*(range(sizes[index]) for index in latent))
-    ]
-    for here in places:
-        first += np.prod([fit.factors[o.factor].mean[tuple(here[i] for i in o.indices)] for o in occurrences])
-        for there in places:
-            product = 1.0
-            for o in occurrences:
-                factor = fit.factors[o.factor]
-                a, b = (tuple(place[i] for i in o.indices) for place in (here, there))
-                product *= factor.mean[a] * factor.mean[b] + factor.sd[a] ** 2 * (a == b)
-            second += product
-    return first, second - first**2
+from tests.support.sum_posteriors import Rates
 
 
 @pytest.mark.quick(name=["matrix", "cp3", "tucker", "bias"])
@@ -47,23 +24,8 @@ def test_moments_by_enumeration(name):
         mean, variance = moments(fit, equation.relation, rows)
         np.testing.assert_allclose(mean_rate(fit, equation.relation, rows), mean, rtol=1e-12)
         for n in range(0, len(rows), max(1, len(rows) // 3)):
-            m, v = by_pairs(fit, equation.relation, rows[n])
+            m, v = Rates(fit, relation=equation.relation).moments(rows[n])
             np.testing.assert_allclose([mean[n], variance[n]], [m, v], rtol=1e-9)
-
-
-@pytest.mark.quick(name=["matrix", "cp3", "tucker", "bias"])
-@pytest.mark.parametrize("name", MODELS)
-def test_moments_of_posterior_draws(name):
-    rng = np.random.default_rng(2)
-    fit = with_posteriors(make(name).fit(max_iter=1), rng, 1.0, 20.0)
-    equation = fit.model.equations[0]
-    row = all_rows(equation)[-1:]
-    mean, variance = moments(fit, equation.relation, row)
-    count = 200_000
-    draws = rate_draws(fit, equation.relation, row[0], count, rng)
-    assert abs(draws.mean() - mean[0]) < 5 * np.sqrt(variance[0] / count)
-    squares = (draws - draws.mean()) ** 2
-    assert abs(squares.mean() - variance[0]) < 6 * squares.std() / np.sqrt(count)
 
 
 @pytest.mark.quick(name=["matrix"])
@@ -85,7 +47,7 @@ def test_moments_under_an_exposure(name):
     assert V is not None
     assert np.ptp(V) > 0
     for n in (0, len(rows) - 1):
-        m, v = by_pairs(fit, equation.relation, rows[n])
+        m, v = Rates(fit, relation=equation.relation).moments(rows[n])
         np.testing.assert_allclose([mean[n], variance[n]], [V[n] * m, V[n] ** 2 * v], rtol=1e-9)
 
 
@@ -107,7 +69,7 @@ def test_a_given_factor_has_no_variance(text):
     fixed = {"A": rng.gamma(1.0, 1.0, (4, 2))}
     fit = plait.fit(text, {"X": rng.poisson(2.0, (4, 5))}, rank=2, fixed=fixed, max_iter=2, seed=0)
     row = np.array([[1, 3]])
-    np.testing.assert_allclose(np.stack(moments(fit, "X", row))[:, 0], by_pairs(fit, "X", row[0]), rtol=1e-10)
+    np.testing.assert_allclose(np.stack(moments(fit, "X", row))[:, 0], Rates(fit).moments(row[0]), rtol=1e-10)
 
 
 def test_a_tiny_variance_is_not_lost():

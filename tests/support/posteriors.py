@@ -78,24 +78,6 @@ def all_rows(equation):
     return np.indices(shape).reshape(len(shape), -1).T.astype(np.int64) if shape else np.zeros((1, 0), np.int64)
 
 
-def rate_draws(fit, relation, row, draws, rng):
-    """Draws of Xhat at one cell: every factor's entries drawn from their Gammas, then the equation."""
-    equation = fit.model.equation(relation)
-    letters, inputs = {}, []
-    for occurrence in equation.occurrences:
-        if occurrence.factor not in fit.factors:  # an exposure
-            continue
-        factor = fit.factors[occurrence.factor]
-        at = tuple(
-            int(row[equation.indices.index(i)]) if i in equation.indices else slice(None) for i in occurrence.indices
-        )
-        C, D = factor.concentration[at], factor.scale[at]
-        latent = [index for index in occurrence.indices if index not in equation.indices]
-        inputs += [rng.gamma(C, D, (draws, *np.shape(C)))]
-        inputs += [[0, *(letters.setdefault(index, len(letters) + 1) for index in latent)]]
-    return np.einsum(*inputs, [0], optimize=True)
-
-
 def ensemble(fits):
     """What answers as the mixture of some fits of one model."""
     return SimpleNamespace(**vars(fits[0]) | {"members": tuple(fits)})

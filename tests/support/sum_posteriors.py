@@ -1,8 +1,8 @@
-"""Fits of sums of products with chosen posteriors; moments by enumeration, and exact draws of a rate."""
+"""Rates of fits with chosen posteriors: moments by enumeration, and exact draws; sums of products."""
 
 import functools
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,15 +45,20 @@ GIVEN = ("V", "N", "O")
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
-    """A fit of one equation for X with its given arrays."""
+class Rates:
+    """The rates of one relation of a fit with its given arrays; factors that are in neither count as 1."""
 
     fit: Any
-    given: dict[str, np.ndarray]
+    given: dict[str, np.ndarray] = field(default_factory=dict)
+    relation: str = "X"
 
     @property
     def equation(self):
-        return self.fit.model.equations[0]
+        return self.fit.model.equation(self.relation)
+
+    def of(self, term):
+        """The occurrences of a term whose arrays are known."""
+        return [o for o in term.occurrences if o.factor in self.given or o.factor in self.fit.factors]
 
     def rows(self):
         """Every cell, but for those in which a factor would take one row twice."""
@@ -79,7 +84,7 @@ class Sum:
             latent = self.equation.latent_of(term)
             for setting in itertools.product(*(range(self.fit.rank[self.fit.model.axis(i)]) for i in latent)):
                 at = where | dict(zip(latent, setting))
-                entries = [(o.factor, tuple(at[i] for i in o.indices)) for o in term.occurrences]
+                entries = [(o.factor, tuple(at[i] for i in o.indices)) for o in self.of(term)]
                 coefficient = np.prod([self.given[name][place] for name, place in entries if name in self.given])
                 free = [entry for entry in entries if entry[0] not in self.given]
                 assert len(set(free)) == len(free)
@@ -98,7 +103,7 @@ class Sum:
         total = np.zeros(draws)
         for term in self.equation.terms:
             inputs, letters = [np.ones(draws), [0]], {}
-            for o in term.occurrences:
+            for o in self.of(term):
                 at = tuple(where.get(i, slice(None)) for i in o.indices)
                 if o.factor in self.given:
                     inputs += [self.given[o.factor][at], []]
@@ -154,7 +159,7 @@ def sum_fit(text, rng, low=0.1, high=20.0, sizes=SIZES, ranks=RANKS):
         exposures=bind_exposures(data, given),
         known={"X": known},
     )
-    return Sum(fit, given)
+    return Rates(fit, given)
 
 
 @functools.cache

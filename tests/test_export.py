@@ -1,5 +1,6 @@
-"""Draws of a fit as a tree of labelled datasets, as ArviZ has them."""
+"""A fit as a labelled dataset, and its draws as a tree of datasets, as ArviZ has them."""
 
+import datetime
 import sys
 
 import numpy as np
@@ -23,6 +24,77 @@ def fit():
 @pytest.fixture(scope="module")
 def ensemble():
     return plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=4, max_iter=5, restarts=3)
+
+
+@pytest.fixture(scope="module")
+def dated():
+    days = [datetime.date(2024, 1, d) for d in (3, 1, 2)]
+    visits = pl.DataFrame({"user": ["eve", "ann", "bob"], "day": days})
+    return plait.fit("visits[user,day] = U[user,r] D[r,day]", {"visits": visits}, rank=2, seed=4, max_iter=5)
+
+
+def test_factors_are_found_by_name(dated):
+    data = dated.to_xarray()
+    row = list(dated.entities["user"]).index("bob")
+    np.testing.assert_array_equal(data["U"].sel(user="bob"), dated.factors["U"].mean[row])
+    np.testing.assert_array_equal(data["D"].sel(day="2024-01-02", r=1), dated.factors["D"].mean[1, 1])
+    assert data["D"].dims == ("r", "day")
+    assert data["r"].values.tolist() == [0, 1]
+
+
+def test_every_part_of_the_posterior_is_there(dated):
+    data = dated.to_xarray()
+    assert set(data.data_vars) == {f"{n}{p}" for n in "UD" for p in ("", "_sd", "_concentration", "_scale")}
+    for name, posterior in dated.factors.items():
+        for part in ("sd", "concentration", "scale"):
+            np.testing.assert_array_equal(data[f"{name}_{part}"], getattr(posterior, part))
+
+
+def test_the_dataset_is_a_copy(dated):
+    data = dated.to_xarray()
+    data["U"][:] = -1.0
+    assert (dated.factors["U"].mean > 0).all()
+
+
+def test_points_have_no_spread():
+    data = make("matrix").fit("em", max_iter=2).to_xarray()
+    assert (data["A_sd"] == 0).all()
+    assert np.isinf(data["A_concentration"]).all()
+
+
+@pytest.mark.parametrize("name", ["tucker_mixed_order", "scalar", "friends_two_names", "two_visible", "coupled_core"])
+def test_dimensions_of_any_model(name):
+    found = make(name).fit(max_iter=2)
+    data, posterior = found.to_xarray(), found.to_datatree(draws=2, seed=0)["posterior"]
+    for factor, own in found.factors.items():
+        assert data[factor].dims == own.indices
+        assert posterior[factor].dims == ("chain", "draw", *own.indices)
+        np.testing.assert_array_equal(data[factor], own.mean)
+
+
+@pytest.mark.parametrize(
+    ("text", "ways"),
+    [
+        ("X[i,j] = A[i,r] A_sd[j,r]", ["to_xarray"]),
+        ("X[chain,j] = A[chain,r] B[j,r]", ["to_datatree"]),
+        ("X[i,j] = draw[i,r] B[j,r]", ["to_datatree"]),
+        ("X[i,j] = i[i,r] B[j,r]", ["to_xarray", "to_datatree"]),
+    ],
+)
+def test_ambiguous_names_are_refused(text, ways):
+    found = plait.fit(text, {"X": np.ones((2, 3))}, rank=2, seed=0, max_iter=1)
+    for way in ways:
+        with pytest.raises(plait.errors.ParameterError, match="would be the name of both"):
+            getattr(found, way)()
+    if "B" in found.factors:
+        assert list(found.to_datatree(draws=1, factors="B")["posterior"].data_vars) == ["B"]
+
+
+@pytest.mark.parametrize("way", ["to_xarray", "to_datatree"])
+def test_a_missing_xarray_is_named(fit, monkeypatch, way):
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(plait.PlaitError, match=r"pip install 'tensorplait\[xarray\]'"):
+        getattr(fit, way)()
 
 
 def test_draws_have_labelled_axes(fit):
@@ -86,6 +158,9 @@ def test_titles_are_coordinates():
 
 
 def test_attributes_name_the_fit(fit):
+    attrs = fit.to_xarray().attrs
+    assert (attrs["stop"], attrs["seed"], attrs["method"]) == (str(fit.stop), 4, "vb")
+    assert (plait.Model(attrs["model"]), attrs["objective"]) == (fit.model, fit.objective)
     for group in (fit.to_datatree(draws=1), fit.to_datatree(draws=1)["posterior"]):
         assert plait.Model(group.attrs["model"]) == fit.model
         wanted = {"method": "vb", "objective": fit.objective, "fingerprint": fit.fingerprint}
@@ -105,14 +180,6 @@ def test_given_factors_are_constant_data_and_given_posteriors_are_drawn(fit):
     assert len(np.unique(held.to_datatree(draws=4, seed=0)["posterior"]["P"].sel(r=0, place="zoo"))) == 4
 
 
-@pytest.mark.parametrize("name", ["tucker_mixed_order", "scalar", "friends_two_names", "two_visible"])
-def test_dimensions_of_any_model(name):
-    found = make(name).fit(max_iter=2)
-    posterior = found.to_datatree(draws=2, seed=0)["posterior"]
-    for factor, own in found.factors.items():
-        assert posterior[factor].dims == ("chain", "draw", *own.indices)
-
-
 def test_rows_of_a_factor_over_pairs_are_one_axis():
     rng = np.random.default_rng(0)
     cells = pl.DataFrame({"i": rng.integers(0, 80, 300), "j": rng.integers(0, 80, 300)}).unique(maintain_order=True)
@@ -129,16 +196,6 @@ def test_points_are_refused(method):
     found = plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=0, max_iter=2, method=method, **prior)
     with pytest.raises(plait.errors.ParameterError, match=r"gives point estimates.*\n.*fit\.to_xarray\(\)` for"):
         found.to_datatree()
-
-
-@pytest.mark.parametrize(
-    "text", ["X[chain,j] = A[chain,r] B[j,r]", "X[i,j] = draw[i,r] B[j,r]", "X[i,j] = i[i,r] B[j,r]"]
-)
-def test_ambiguous_names_are_refused(text):
-    found = plait.fit(text, {"X": np.ones((2, 3))}, rank=2, seed=0, max_iter=1)
-    with pytest.raises(plait.errors.ParameterError, match="would be the name of both"):
-        found.to_datatree()
-    assert list(found.to_datatree(draws=1, factors="B")["posterior"].data_vars) == ["B"]
 
 
 def test_wrong_arguments_are_named(fit):
@@ -176,9 +233,3 @@ def test_arviz_summarises_and_extracts(fit, monkeypatch):
     assert arviz.extract(tree)["U"].sizes["sample"] == n
     monkeypatch.setitem(sys.modules, "arviz", None)
     assert fit.to_datatree(draws=2)["posterior"].sizes["draw"] == 2
-
-
-def test_a_missing_xarray_is_named(fit, monkeypatch):
-    monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(plait.PlaitError, match=r"pip install 'tensorplait\[xarray\]'"):
-        fit.to_datatree()
