@@ -66,10 +66,14 @@ def climb(scores, budget=np.inf):
 
 
 def test_a_climb_ends_after_two_sizes_that_are_hardly_better_or_one_where_the_next_costs_too_much():
-    assert climb({4: 0.1, 8: 0.2, 16: 0.3, 32: 0.2, 64: 0.25, 128: 0.9}) == [4, 8, 16, 32, 64]
+    assert climb({4: 0.1, 8: 0.29, 16: 0.3, 32: 0.2, 64: 0.25, 128: 0.9}) == [4, 8, 16, 32, 64]
     assert climb({4: 0.1, 8: 0.3, 16: 0.2, 32: 0.4}) == [4, 8, 16, 32]
     assert climb({4: 0.1, 8: 0.3, 16: 0.301, 32: 0.302, 64: 0.303}) == [4, 8, 16, 32]  # hardly better
     assert climb({4: 0.1, 8: 0.2, 16: 0.1, 32: 0.3}, budget=20) == [4, 8, 16]
+
+
+def test_a_climb_skips_the_first_size_where_the_third_is_clearly_better_than_the_second():
+    assert climb({4: 0.1, 8: 0.2, 16: 0.3, 32: 0.2, 64: 0.25}) == [8, 16, 32, 64]
 
 
 @pytest.mark.thorough

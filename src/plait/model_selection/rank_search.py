@@ -10,6 +10,7 @@ than one that starts with as many, whose random start may miss a group.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,7 @@ MAX_SCORED_LINKS = 20_000  # held out by a search for a rank: more say no more, 
 MIN_SEARCH_RANK = 4  # where the climb starts
 MAX_FAILURES = 2  # sizes in a row that rank no better end the climb: …
 MIN_GAIN = 0.003  # … of average precision or log-likelihood
+CLEAR_GAIN = 0.03  # of the third size over the second, with which the first is never the best
 MAX_REPEATED_LINKS = 5_000  # up to which ranks are compared by two draws of held-out links and two fits for each
 MAX_SEARCH_SHARE = 0.4  # of the products of the fits that will follow …
 FREE_PRODUCTS = 1.2e8  # … or as many, tenths of a second
@@ -128,7 +130,14 @@ def _search_sizes(scale: Scale) -> list[int]:
 def _climb(
     sizes: Sequence[int], score: Callable[[int], float], affordable: Callable[[Mapping[int, float], int], bool]
 ) -> dict[int, float]:
-    """Scores of ascending sizes, until two in a row are hardly better; one where the second costs much."""
+    """Scores of ascending sizes, until two in a row are hardly better; one where the second costs much.
+
+    The first size is tried unless the third is clearly better than the second.
+    """
+    score = cache(score)
+    if len(sizes) > 2 and affordable({sizes[1]: score(sizes[1])}, sizes[2]):
+        is_clear = score(sizes[2]) > score(sizes[1]) + CLEAR_GAIN
+        sizes = sizes[1:] if is_clear else sizes
     tried: dict[int, float] = {}
     n_failures, reached = 0, -math.inf
     for size in sizes:

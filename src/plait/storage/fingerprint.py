@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,17 @@ def fingerprint(data: Data, exposures: Exposures, given: Mapping[str, Sequence[N
     """32 hexadecimal digits over labels, cells, values, weights, exposures, and the arrays of given factors."""
     digest = hashlib.blake2b(digest_size=16)
     parts = list(_parts(data, exposures, given))
-    with ThreadPoolExecutor(processors()) as pool:
-        for (word, _), marks in zip(parts, pool.map(lambda part: _marks(part[1]), parts)):
+    is_small = sum(len(content) for _, content in parts) <= CHUNK_BYTES  # hashed before a thread starts
+    with nullcontext() if is_small else ThreadPoolExecutor(processors()) as pool:
+        marks = map(_marks_of, parts) if pool is None else pool.map(_marks_of, parts)
+        for (word, _), own in zip(parts, marks):
             digest.update(word.encode())
-            digest.update(marks)
+            digest.update(own)
     return digest.hexdigest()
+
+
+def _marks_of(part: tuple[str, Any]) -> bytes:
+    return _marks(part[1])
 
 
 def _marks(content: Any) -> bytes:
