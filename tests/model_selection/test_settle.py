@@ -76,6 +76,30 @@ def test_a_climb_skips_the_first_size_where_the_third_is_clearly_better_than_the
     assert climb({4: 0.1, 8: 0.2, 16: 0.3, 32: 0.2, 64: 0.25}) == [8, 16, 32, 64]
 
 
+def test_many_links_are_ranked_within_their_lists(monkeypatch):
+    monkeypatch.setattr(rank_search, "MANY_LINKS", 100)
+    tried = plait.fit(CP, {"X": X}, seed=0, max_iter=5).settings["rank_by"]["tried"]
+    assert min(size for size, _ in tried) >= rank_search.MIN_SEARCH_RANK_MANY
+    assert all(0 < score < 1 for _, score in tried)
+
+
+def test_the_rank_of_a_link_counts_zeros_of_its_lists_and_half_of_ties(monkeypatch):
+    data = plait.Model(MATRIX).bind({"X": (X.sum(2) > 1).astype(float)})
+    held_out = rank_search.hold_out(data, "X", 0.2, np.random.default_rng(0), as_zeros=True)
+    known = held_out.data.relations["X"]
+
+    def score(link, zero):
+        rate = np.full(known.shape, zero)
+        rate[tuple(known.cells.T)] = 9.0  # known links are no rivals
+        rate[tuple(held_out.cells[held_out.values > 0].T)] = link
+        monkeypatch.setattr(rank_search, "columns", lambda fit, name, cells, _: {"rate": rate[tuple(cells.T)]})
+        return rank_search._mean_reciprocal_rank(held_out, [None])
+
+    assert score(2.0, 1.0) > 0.1  # only other held-out links are as high
+    assert score(2.0, 2.0) == pytest.approx(2 * score(0.0, 2.0), rel=0.2)
+    assert score(0.0, 2.0) < 0.05
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("likelihood", ["poisson", "negbin"])
 def test_bursts_do_not_raise_the_rank(likelihood):

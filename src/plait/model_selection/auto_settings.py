@@ -37,6 +37,7 @@ from plait.model_selection.rank_search import (
     MEMBERS_BY_WORK,
     MIN_HELD_OUT_LINKS,
     RankChoice,
+    has_many_links,
     log_score,
     means_of,
     search_rank_by_elbo,
@@ -164,8 +165,8 @@ def _words(weights: Mapping[str, float], way: str, tried: list[Any]) -> dict[str
 
 RANK_SEARCHES = ("auto", "elbo")
 TRIAL_SWEEPS = 100  # of a fit that scores a weight
-SHORT_WARM_UP = 15  # sweeps of EM of a fit that scores a rank, …
-SHORT_SWEEPS = 10  # … then those of VB, with priors that adapt …
+SHORT_SWEEPS = 15, 10  # of EM, then of VB, of a fit that scores a rank, with priors that adapt …
+SHORTER_SWEEPS = 12, 8  # for many links …
 SHORT_ADAPT_AFTER = 3  # … from this one on
 SHORT_POINT_SWEEPS = 60  # of EM and MAP, which overfit later
 
@@ -281,18 +282,19 @@ def _predicting(given: Options, scale: Scale, warm_up: int, say: Say) -> RankCho
         way = "rule" if scale.max_ranks else "sizes of fixed factors"
         return RankChoice(scale.ranks(rank_by_rule(scale)), way)
 
-    short = SHORT_SWEEPS if given.method == "vb" else SHORT_POINT_SWEEPS
-    plain = replace(given, titles=None, max_iter=min(given.max_iter, short))
+    first, then = SHORTER_SWEEPS if has_many_links(scale.data) else SHORT_SWEEPS
+    first, then = min(warm_up, first), then if given.method == "vb" else SHORT_POINT_SWEEPS
+    plain = replace(given, titles=None, max_iter=min(given.max_iter, then))
 
     def refit(data: Data, ranks: Mapping[str, int], seed: int) -> Fit:
         say(f"trying rank {_shown(ranks)}")
-        return run_fit(data, replace(plain, rank=dict(ranks), seed=seed), short=True)
+        return run_fit(data, replace(plain, rank=dict(ranks), seed=seed), short=first)
 
     return search_rank_by_prediction(
         scale,
         refit,
         int(given.seed or 0),
-        trial_sweeps=min(warm_up, SHORT_WARM_UP) + plain.max_iter,
+        trial_sweeps=first + plain.max_iter,
         fit_sweeps=given.restarts * (warm_up + given.max_iter),
         alone=given.restarts == 1 or given.combine == "best",
     )
@@ -349,12 +351,11 @@ def _given_sizes(data: Data, given: Options) -> dict[str, int]:
     return sizes
 
 
-def run_fit(data: Data, given: Options, *, short: bool = False) -> Fit:
-    """A single fit without warnings or progress; `short`: with an early end of the warm-up, and early priors."""
+def run_fit(data: Data, given: Options, *, short: int | None = None) -> Fit:
+    """A single fit without warnings or progress; `short`: sweeps of the warm-up, and priors adapt early."""
     task = prepare(data.model, data, replace(given, restarts=1, combine=None, bootstrap=False), warn=False)
-    if short:
-        warm_up = min(task.loop.warm_up, SHORT_WARM_UP)
-        task = replace(task, loop=replace(task.loop, warm_up=warm_up, adapt_after=SHORT_ADAPT_AFTER))
+    if short is not None:
+        task = replace(task, loop=replace(task.loop, warm_up=short, adapt_after=SHORT_ADAPT_AFTER))
     ran = Runner(task, _unwatched, None).run()
     return Fit._of(task.origin, ran.members, ran.stop)
 

@@ -1,6 +1,7 @@
 """Rank search: by the order of held-out links, or by the ELBO (decision 19).
 
-By prediction, short fits of doubling sizes rank held-out links; the climb ends where they rank no better.
+By prediction, short fits of doubling sizes rank held-out links, by average precision or, where links are many, by the
+mean reciprocal rank within their lists; the climb ends where they rank no better.
 
 By the ELBO, ranks are doubled until it falls. Then components are dropped one at a time, from the best fit and from the
 next larger one, as long as the ELBO does not fall after refitting. A fit that loses superfluous components ends higher
@@ -61,9 +62,12 @@ MEMBERS_BY_WORK = ((1e6, 4), (1e7, 2))  # fits per setting that a search compare
 MAX_SCORED_LINKS = 20_000  # held out by a search for a rank: more say no more, and each has ten zeros
 MIN_SEARCH_RANK = 4  # where the climb starts
 MAX_FAILURES = 2  # sizes in a row that rank no better end the climb: …
-MIN_GAIN = 0.003  # … of average precision or log-likelihood
+MIN_GAIN = 0.003  # … of average precision, mean reciprocal rank or log-likelihood
 CLEAR_GAIN = 0.03  # of the third size over the second, with which the first is never the best
 MAX_REPEATED_LINKS = 5_000  # up to which ranks are compared by two draws of held-out links and two fits for each
+MANY_LINKS = 100_000  # above which the average precision against random zeros hardly falls with too small a rank
+MIN_SEARCH_RANK_MANY = 16  # where the climb starts for many links
+RANKED_LINKS, RIVALS = 10_000, 100  # held-out links, and random cells that each is ranked among, for many links
 MAX_SEARCH_SHARE = 0.4  # of the products of the fits that will follow …
 FREE_PRODUCTS = 1.2e8  # … or as many, tenths of a second
 SWEEP_PRODUCTS = 3e5  # that take as long as the rest of a sweep
@@ -87,7 +91,8 @@ def search_rank_by_prediction(
     answer, and not their mixture, which tolerates larger ranks.
     """
     relation = _judged(scale.data)
-    sizes = _search_sizes(scale)
+    is_many = has_many_links(scale.data)
+    sizes = _search_sizes(scale, MIN_SEARCH_RANK_MANY if is_many else MIN_SEARCH_RANK)
     if relation is None or len(sizes) < 2:
         return RankChoice(scale.ranks(rank_by_rule(scale)), "rule")
     judged = scale.data.relations[relation]
@@ -95,6 +100,7 @@ def search_rank_by_prediction(
     n_draws, n_members = (2 if is_few else 1), (2 if is_few or not alone else 1)
     by_rank = judged.observed_zeros >= len(judged.links)
     parts = [_draw(scale.data, relation, [seed, MIN_HELD_OUT_LINKS, n], by_rank) for n in range(n_draws)]
+    judge = _mean_log_score if not by_rank else _mean_reciprocal_rank if is_many else _average_precision
 
     def score(size: int) -> float:
         """Mean over the draws."""
@@ -103,7 +109,6 @@ def search_rank_by_prediction(
             seeds = range(seed + n * n_members, seed + (n + 1) * n_members)
             fits = [refit(held_out.data, scale.ranks(size), own) for own in seeds]
             teams = [[fit] for fit in fits] if alone else [fits]
-            judge = _average_precision if by_rank else _mean_log_score
             scores += [judge(held_out, team) for team in teams]
         return float(np.mean(scores))
 
@@ -120,10 +125,16 @@ def search_rank_by_prediction(
     return RankChoice(scale.ranks(_best(tried)), f"held-out {'links' if by_rank else 'values'} of {relation}", tried)
 
 
-def _search_sizes(scale: Scale) -> list[int]:
-    """Ascending sizes to try: those from the first of the climb on, or all where data have room for few."""
+def has_many_links(data: Data) -> bool:
+    """Whether the relation that judges ranks has so many links that they are ranked within their lists."""
+    relation = _judged(data)
+    return relation is not None and len(data.relations[relation].links) > MANY_LINKS
+
+
+def _search_sizes(scale: Scale, start: int) -> list[int]:
+    """Ascending sizes to try: those from `start` on, or all where data have room for few."""
     sizes = [size for size in scale.sizes if scale.affords(size)]
-    high = [size for size in sizes if size >= MIN_SEARCH_RANK]
+    high = [size for size in sizes if size >= start]
     return high if len(high) > 1 else sizes
 
 
@@ -166,6 +177,25 @@ def _average_precision(held_out: HeldOut, fits: Sequence[Fit]) -> float:
     """Average precision of the mean rate of some fits."""
     rates = [columns(fit, held_out.relation, held_out.cells, ("rate",))["rate"] for fit in fits]
     return average_precision(held_out.values > 0, np.asarray(np.mean(rates, axis=0)))
+
+
+def _mean_reciprocal_rank(held_out: HeldOut, fits: Sequence[Fit]) -> float:
+    """Mean reciprocal rank of held-out links by the mean rate of some fits, among cells with one other entity."""
+    bound, rng = held_out.data.relations[held_out.relation], np.random.default_rng(len(held_out.values))
+    links = held_out.cells[held_out.values > 0].astype(np.int64)
+    links = np.repeat(links[rng.permutation(len(links))[:RANKED_LINKS]], RIVALS, axis=0)
+    rivals, rows = links.copy(), np.arange(len(links))
+    axis = np.repeat(rng.integers(0, links.shape[1], len(links) // RIVALS), RIVALS)
+    rivals[rows, axis] = rng.integers(0, np.array(bound.shape)[axis])
+    is_zero = (bound.weights.at(rivals) > 0) & (bound.values_at(rivals) == 0)
+    is_zero &= rivals[rows, axis] != links[rows, axis]
+    own, other = (
+        np.mean([columns(fit, held_out.relation, cells, ("rate",))["rate"] for fit in fits], axis=0)
+        for cells in (links[::RIVALS], rivals)
+    )
+    own = np.repeat(own, RIVALS)
+    above = np.where(other > own, 1.0, 0.5 * (other == own)) * is_zero  # ties count half
+    return float(np.mean(1 / (1 + above.reshape(-1, RIVALS).sum(axis=1))))
 
 
 def _mean_log_score(held_out: HeldOut, fits: Sequence[Fit]) -> float:
