@@ -4,7 +4,7 @@ docs/quality.md: decision 40. `python -m lab.bench calibrated --data USAir` meas
 
 import time
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from lab.harness.table import show
 from lab.quality.cells import distinct
 from lab.quality.data import SOURCES
 from plait.analysis.predict.prediction import neg_log_p_zero
-from plait.evaluation.metrics import average_precision
+from plait.evaluation.metrics import average_precision, link_ratios
 
 EQUATIONS = {
     "triples": "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]",
@@ -26,7 +26,11 @@ TEST, VALIDATION = 0.2, 0.15  # of all cells, and of those that are left
 MIN_LINKS = 200  # of a bin
 NAMES = ("Nations", "Kinships", "UMLS", "USAir", "Celegans", "communities", "UCLAF", "drawn")
 SPLITS = range(2)
-FITS = {"default": "auto", "Poisson, rank 20": "poisson"}
+FITS: dict[str, tuple[str, dict[str, Any]]] = {
+    "default": ("auto", {}),
+    "five fits": ("auto", {"restarts": 5}),
+    "Poisson, rank 20": ("poisson", {"rank": 20}),
+}
 
 
 class Bins(NamedTuple):
@@ -85,14 +89,14 @@ def lines(name: str, fits: str) -> list[list[str]]:
 def fit_and_rest(name: str, fits: str, split: int) -> tuple[plait.Fit, pl.DataFrame, pl.DataFrame]:
     """A fit, cells held out to calibrate it, and a test."""
     model, table, labels = links_of(name, split)
-    data = {"X": plait.Relation(table, unseen="zero", likelihood=FITS[fits])}
+    likelihood, given = FITS[fits]
+    data = {"X": plait.Relation(table, unseen="zero", likelihood=likelihood)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.PlaitWarning)
         options = {"seed": split, "model": model, "leakage": "ignore", "entities": labels}
         rest, test = plait.train_test_split(data, "X", fraction=TEST, **options)
         train, held_out = plait.train_test_split(rest, "X", fraction=VALIDATION, **options)
-        rank = {} if fits == "default" else {"rank": 20}
-        return plait.fit(model, train, entities=labels, seed=split, progress=False, **rank), held_out, test
+        return plait.fit(model, train, entities=labels, seed=split, progress=False, **given), held_out, test
 
 
 def links_of(name: str, split: int) -> tuple[plait.Model, pl.DataFrame, dict[str, range]]:
@@ -116,13 +120,7 @@ def bins(fit: plait.Fit, test: pl.DataFrame) -> Bins:
     """Bins of a test of links and zeros, from the most probable cells on; the last has the rest."""
     rows = np.stack([fit.entities[index].encode(test[index]) for index in test.columns[:-1]], axis=1)
     miss, link = neg_log_p_zero(fit, "X", rows), test["value"].to_numpy() > 0
-    order = np.argsort(-miss, kind="stable")
-    p, hit = -np.expm1(-miss[order]), link[order]
-    number = np.minimum(np.maximum(np.cumsum(hit) - 1, 0) // MIN_LINKS, max(hit.sum() // MIN_LINKS, 1) - 1)
-    observed, predicted = np.bincount(number, hit), np.bincount(number, p)
-    error = np.sqrt(np.bincount(number, p * (1 - p)))
-    ratios = predicted / observed
-    right = ((ratios >= 0.8) & (ratios <= 1.25)) | (np.abs(predicted - observed) <= 2 * error)
+    ratios, right = link_ratios(link, miss, MIN_LINKS)
     with np.errstate(divide="ignore"):
         log = np.where(link, np.log(-np.expm1(-miss)), -miss)
     return Bins(ratios, right, float(log.sum() / link.sum()), average_precision(link, miss))

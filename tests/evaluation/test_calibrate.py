@@ -198,6 +198,23 @@ def test_evaluate_and_compare_use_the_calibration(held_out, kind):
 # --- held-out cells
 
 
+def test_evaluate_says_where_probabilities_of_a_random_sample_of_cells_are_wrong():
+    likely = plait.Relation(np.random.default_rng(0).random((40, 30)) < 0.5, likelihood="bernoulli")
+    text = "X[i,j] = A[i,r] B[j,r]"
+    split = plait.train_test_split({"X": likely}, "X", fraction=0.5, seed=0, model=text)
+    fit = plait.fit(text, split.train, rank=1, seed=0, max_iter=5, warmup=0)
+    wrong = with_curve(fit, replace(CURVE, intercept=-0.7, slope=1.0))
+    links, zeros = (split.test.filter((pl.col("value") > 0) == kind) for kind in (True, False))
+    sampled = pl.concat([links, zeros.head(60)])
+    said = [" ".join(plait.evaluate(*given).notes) for given in ((fit, "X", split.test), (wrong, "X", sampled))]
+    assert not any("÷" in notes for notes in said)
+    ratio = wrong.predict("X", split.test)["probability"].sum() / len(links)  # one bin has all
+    assert plait.evaluate(wrong, "X", split.test).notes == (
+        f"predicted ÷ observed links are {ratio:.2f} in bins of 200 links: `calibrate` on held-out cells corrects "
+        "probabilities",
+    )
+
+
 def test_calibrating_improves_held_out_probabilities_where_links_were_thinned():
     rng = np.random.default_rng(0)
     U, P = rng.gamma(1.0, 1.0, (60, 2)), rng.gamma(1.0, 0.3, (50, 2))

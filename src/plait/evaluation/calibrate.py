@@ -184,6 +184,13 @@ def _weighted(
     return np.concatenate([links, others]), np.arange(len(weights)) < len(links), weights
 
 
+def has_sampled_zeros(fit: "Fit", relation: str, cells: Rows, link: Flags) -> bool:
+    """Whether links and zeros are no random sample of cells, as zeros are too few."""
+    if _is_listed(fit, relation):
+        return False
+    return _expected_zeros(fit, relation, cells[link]) > MAX_MISSING_ZEROS * np.count_nonzero(~link)
+
+
 def _is_listed(fit: "Fit", relation: str) -> bool:
     """Whether cells that the data do not list are missing."""
     rule = fit.known[relation].rule

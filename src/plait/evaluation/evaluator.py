@@ -4,8 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from plait.analysis.predict.prediction import neg_log_p_zero
 from plait.data.sources.tables import POLARS, as_kind
 from plait.errors import OF_EVALUATE, LeakWarning, UnknownNameError, refusing_unknown, warn_of
+from plait.evaluation import metrics
+from plait.evaluation.calibrate import has_sampled_zeros
 from plait.evaluation.measure import Measured, PopularityScorer, measure
 from plait.evaluation.protocol import EvaluationProtocol, TestOptions, build_protocol, check_options
 from plait.evaluation.scorer import Scorer
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from plait.result import Fit
 
 CALIBRATION = ("bin", "cells", "predicted", "observed")
+MIN_RATIO_LINKS = 200  # of a bin that compares predicted and observed numbers of links
 # Metrics of the summary, each with its substitute for a test without zeros.
 SUMMARY = (
     ("average_precision", "average_precision_uniform"),
@@ -350,9 +354,29 @@ def evaluate(
         measured = measure(view, task, advance)
     if measured.seen is not None:
         warn_of([LeakWarning(f"{measured.seen}.", location=relation, hint=UNSEEN)])
+    measured.notes += _calibration_note(fit, task)
     popularity = measure(PopularityScorer(fit, relation, "rate"), task, lambda more: None)
     popularity.curves.pop("calibration", None)  # charts of calibration show models alone
     return report(task, measured, popularity)
+
+
+def _calibration_note(fit: "Fit", task: EvaluationProtocol) -> list[str]:
+    """A hint where probabilities of a random sample of cells are clearly too high or too low."""
+    if (
+        task.link.sum() < MIN_RATIO_LINKS
+        or not task.zeros
+        or has_sampled_zeros(fit, task.relation, task.rows, task.link)
+    ):
+        return []
+    miss = neg_log_p_zero(fit, task.relation, task.rows)
+    ratios, right = metrics.link_ratios(task.link, miss, MIN_RATIO_LINKS)
+    if right.all():
+        return []
+    found = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (ratios.min(), ratios.max())))
+    return [
+        f"predicted ÷ observed links are {found} in bins of {MIN_RATIO_LINKS} links: `calibrate` on held-out cells "
+        "corrects probabilities"
+    ]
 
 
 def report(task: EvaluationProtocol, measured: Measured, popular: Measured | None = None) -> Metrics:

@@ -24,6 +24,7 @@ MIN_EXACT_PROBABILITY = 0.999
 
 # Of the calibration.
 CALIBRATION_BINS = 15
+MIN_RATIO, MAX_RATIO = 0.8, 1.25  # of predicted and observed links
 
 
 def roc_auc(link: Flags, score: Array) -> float:
@@ -93,6 +94,21 @@ def calibration(link: Flags, probability: Array, bins: int = CALIBRATION_BINS) -
     np.maximum.at(high, place, probability)
     predicted, observed = (np.bincount(place, x) / cells for x in (probability, link))
     return CalibrationBins(low, high, cells, predicted, observed, place)
+
+
+def link_ratios(link: Flags, miss: Array, links: int) -> tuple[Array, Flags]:
+    """Predicted ÷ observed links in bins of `links` links or more, the most probable cells first; and which are right:
+    from MIN_RATIO to MAX_RATIO, or within two standard errors. `miss` (n,): −log P(x = 0).
+    """
+    order = np.argsort(-miss, kind="stable")
+    p, hit = -np.expm1(-miss[order]), link[order]
+    bins = max(int(hit.sum()) // links, 1)  # the last has the rest
+    number = np.minimum(np.maximum(np.cumsum(hit) - 1, 0) // links, bins - 1)
+    observed, predicted = np.bincount(number, hit), np.bincount(number, p)
+    ratios = predicted / observed
+    error = np.sqrt(np.bincount(number, p * (1 - p)))
+    right = (ratios >= MIN_RATIO) & (ratios <= MAX_RATIO) | (np.abs(predicted - observed) <= 2 * error)
+    return ratios, right
 
 
 def within(link: Flags, score: Array, group: NDArray[np.int64]) -> tuple[Array, Array]:
