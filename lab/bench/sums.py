@@ -48,7 +48,8 @@ def ones(term: str) -> str:
 def sweep_of(text: str, table: pl.DataFrame) -> Callable[[], None]:
     """A sweep of a fit whose priors stay; nothing but the equation differs."""
     model = plait.Model(text)
-    axes = {index: int(max(table[i].max() for i in "ijk" if i in table.columns)) + 1 for index in model.axes}
+    columns = [index for index in "ijk" if index in table.columns]
+    axes = {axis: max(int(table[i].max()) for i in columns if model.axis(i) == axis) + 1 for axis in model.axes}
     given = {name: np.ones(axes[name[-1]]) for name in model.factors if name.startswith("one_")}
     arguments = Options(
         rank=dict.fromkeys(model.ranks, RANK) if model.ranks else None, seed=0, threads=1, warmup=0, adapt_prior=None,

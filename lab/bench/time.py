@@ -103,31 +103,35 @@ def _fit(text: str, relation: plait.Relation, **options: object) -> plait.Fit:
 def coverage() -> None:
     """Share of later rates and counts inside 90 % intervals of forecasts, of fits that choose a."""
     shown = []
-    for name, text in (("b[item, month]", ITEMS), ("U P T[month, r]", MONTHLY)):
+    for name, text, known in (("b[item, month]", ITEMS, False), ("U P T[month, r]", MONTHLY, False),
+                               ("U P T[month, r], U and P known", MONTHLY, True)):  # fmt: skip
         for a in (6.0, 20.0, 60.0):
-            found = [_covered(text, a, seed) for seed in range(5)]
+            seeds = 5 if text == ITEMS else 20  # four chains of components against 300 of items
+            found = [_covered(text, a, seed, known=known) for seed in range(seeds)]
+            chosen = np.median([one[0] for one in found])
             for n, horizon in enumerate(HORIZONS):
-                rates, counts = np.mean([one[n] for one in found], axis=0)
-                shown.append([name, f"{a:g}", f"{horizon}", float(rates), float(counts)])
-    show("Coverage of 90 % intervals", ["model", "a", "horizon", "rates", "counts (PIT)"], shown)
+                rates, counts = np.mean([one[1][n] for one in found], axis=0)
+                shown.append([name, f"{a:g}", f"{chosen:.1f}", f"{horizon}", float(rates), float(counts)])
+    show("Coverage of 90 % intervals", ["model", "a", "chosen", "horizon", "rates", "counts (PIT)"], shown)
 
 
-def _covered(text: str, a: float, seed: int) -> list[tuple[float, float]]:
-    """Rates and counts inside at each horizon."""
+def _covered(text: str, a: float, seed: int, *, known: bool) -> tuple[float, list[tuple[float, float]]]:
+    """The chosen concentration; rates and counts inside at each horizon."""
     rng, later, several = np.random.default_rng([seed, int(a)]), PERIODS + max(HORIZONS), text == MONTHLY
     if several:
         U, P, T = rng.gamma(0.7, 2.0, (60, 4)), rng.gamma(0.7, 2.0, (40, 4)), drawn(a, 4, later, rng).T
         rates = np.einsum("ur,pr,mr->upm", U, P, T)
+        options = {"rank": 4, "max_iter": 300} | ({"fixed": {"U": U, "P": P}} if known else {})
     else:
-        rates = SCALE * drawn(a, 300, later, rng)
+        rates, options = SCALE * drawn(a, 300, later, rng), {}
     counts = rng.poisson(rates)
-    fit = _fit(text, plait.Relation(counts[..., :PERIODS], likelihood="poisson"), **{"rank": 4} if several else {})
+    fit = _fit(text, plait.Relation(counts[..., :PERIODS], likelihood="poisson"), **options)
     ahead = with_later_periods(fit, fit.model.equation("n"), "month", max(HORIZONS))
     rows, found = rng.integers(0, 60, 500) if several else np.arange(300), []
     other = rng.integers(0, 40, 500)
     for horizon in HORIZONS:
         # Draws from the posterior: products of Gamma distributions have no quantiles in closed form.
-        own = {name: _draws(ahead.factors[name], rng) for name in fit.factors}
+        own = {name: _draws(ahead.factors[name], rng) for name in fit.model.factors}
         if several:
             theta = np.einsum("dnr,dnr,dr->dn", own["U"][:, rows], own["P"][:, other], own["T"][:, horizon - 1])
             truth, x = (array[rows, other, PERIODS - 1 + horizon] for array in (rates, counts))
@@ -138,11 +142,14 @@ def _covered(text: str, a: float, seed: int) -> list[tuple[float, float]]:
         below, at = poisson.cdf(x - 1, theta).mean(axis=0), poisson.pmf(x, theta).mean(axis=0)
         u = below + rng.random(len(x)) * at
         found.append((float(((truth >= low) & (truth <= high)).mean()), float(((u > 0.05) & (u < 0.95)).mean())))
-    return found
+    chain = cast("plait.GammaChain", fit.prior["T" if several else "b"])
+    return float(chain.concentration), found
 
 
 def _draws(posterior: object, rng: np.random.Generator, count: int = 400) -> np.ndarray:
     own = cast("plait.Posterior", posterior)
+    if np.isinf(own.concentration).all():  # known
+        return np.broadcast_to(own.mean, (count, *own.mean.shape))
     return rng.gamma(own.concentration, own.scale, (count, *own.mean.shape))
 
 

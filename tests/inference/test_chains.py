@@ -6,7 +6,11 @@ import pytest
 from scipy.optimize import minimize
 
 import plait
-from plait.inference.chains import solve_chains
+from plait.codegen.layout import Layout
+from plait.executors import Threads
+from plait.inference.chains import chain_objective, update_chain
+from plait.inference.gamma import Chain, Prior, posterior
+from plait.inference.updates import RowEvidence
 from tests.support.dense_chains import dense_objective, ordered_case
 from tests.support.models import DOUBLED, MODELS, SUMS
 from tests.support.problems import bits, own_bounds
@@ -60,23 +64,39 @@ def test_objective_is_that_of_the_dense_chain_and_never_falls(name, way, likelih
     assert (np.diff(own_bounds(fit)) >= -1e-9 * scale).all()
 
 
-@pytest.mark.parametrize("square", [0.0, 0.7])
-def test_chains_solve_their_concave_problem(square):
-    rng, s = np.random.default_rng(1), 9.0
-    C, b, q = rng.gamma(2.0, 3.0, (1, 6)) + 4.0, rng.gamma(1.0, 1.0, (1, 6)), np.full((1, 6), square)
-    b[0, 2] = 0.0  # a period without data
+@pytest.mark.parametrize("shape", [(3, 6), (6, 9), (2, 6, 3)], ids=str)
+@pytest.mark.parametrize("latent", [(), ("r",)], ids=str)
+def test_updates_reach_the_maximum_of_every_chain(shape, latent):
+    # Given counts and exposures, the ELBO is concave in log E; 9 chains fill a vector and one column of the next.
+    rng, a, axis = np.random.default_rng(1), 9.0, shape.index(6)
+    names = tuple("ijk"[: len(shape)])
+    layout = Layout("b", (*names, *latent), names, latent, (*shape, *(2,) * len(latent)))
+    prior = Prior(np.full((1,) * len(layout.sizes), 0.7), np.full((1,) * len(layout.sizes), 1.3), Chain(axis, a, False))
+    counts, exposure = rng.gamma(0.3, 9.0, layout.sizes), rng.gamma(1.0, 1.0, layout.sizes)
+    np.moveaxis(counts, axis, 0)[2] = np.moveaxis(exposure, axis, 0)[2] = 0.0  # a period without data
+    start = np.exp(rng.normal(0.0, 5.0, layout.sizes))
+    factor = posterior(layout, layout.pack(np.full(layout.sizes, 2.0)), layout.pack(start / 2.0))
+    values = []
+    for _ in range(30):  # sweeps; counts do not depend on L here
+        gradient = layout.pack(counts / layout.unpack(factor.exp_mean_log))
+        evidence = RowEvidence(gradient, None, layout.pack(exposure))
+        value = update_chain(factor, evidence, prior, "vb", Threads(1))
+        assert value == pytest.approx(chain_objective(factor, prior, "vb", Threads(1)), rel=1e-11)
+        E, log_E = layout.unpack(factor.mean), layout.unpack(factor.log_geomean)
+        values.append(value + float((counts * log_E - exposure * E).sum()))
+    assert (np.diff(values) >= -1e-10 * abs(values[-1])).all()
+    # Each chain alone, by SciPy.
+    C, b, E = (np.moveaxis(array, axis, -1).reshape(-1, 6) for array in (counts, exposure, E))
+    C = C + a + np.array([0.7 + 1.0] + [a + 1.0] * 4 + [0.0])
+    b = b + np.array([0.7 / 1.3] + [0.0] * 5)
+    for c, e, found in zip(C, b, E):
 
-    def negative(x):
-        pairs = np.logaddexp(x[1:], x[:-1]).sum()
-        return -(C[0] @ x - b[0] @ np.exp(x) - q[0] @ np.exp(2 * x) / 2 - s * pairs)
+        def negative(x, c=c, e=e):
+            pairs = np.logaddexp(x[1:], x[:-1]).sum()
+            return -(c @ x - e @ np.exp(x) - (2 * a + 1) * pairs)
 
-    E = np.exp(rng.normal(0.0, 5.0, (1, 6)))
-    for _ in range(3):  # sweeps
-        before = negative(np.log(E[0]))
-        solve_chains(0, 1, s, C, b, q, E)
-        assert negative(np.log(E[0])) <= before + 1e-12
-    best = minimize(negative, np.zeros(6), method="BFGS", options={"gtol": 1e-10})
-    np.testing.assert_allclose(np.log(E[0]), best.x, atol=1e-6)
+        best = minimize(negative, np.zeros(6), method="BFGS", options={"gtol": 1e-9})
+        np.testing.assert_allclose(np.log(found), best.x, atol=1e-5)
 
 
 @pytest.mark.parametrize(("a", "low", "high"), [(4.0, 2.5, 6.0), (60.0, 35.0, 100.0)])

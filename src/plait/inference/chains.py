@@ -8,7 +8,7 @@ a tridiagonal Hessian, found by Newton's method. Arrays have the inside shape, o
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 from plait import special
 from plait._typing import Array
 from plait.codegen.layout import Layout
+from plait.codegen.step import padded
 from plait.executors import Executor
-from plait.inference.gamma import FactorState, Prior, PriorTerms, solve_concentration
-from plait.inference.updates import RowEvidence, update_map, update_vb
-from plait.jit import exact_kernel
+from plait.inference.chain_kernels import chain_terms, update_chains
+from plait.inference.gamma import ZERO, FactorState, Prior, RowShape, solve_concentration, writable
+from plait.inference.row_kernels import settle_points, settle_rows
+from plait.inference.updates import RowEvidence
+from plait.jit import WIDTH
 
 MIN_CHAIN_CONCENTRATION = 2.0  # that is chosen: at 1 the variance of a forecast is infinite
 MAX_CHAIN_CONCENTRATION = 1e4
@@ -29,9 +32,6 @@ BURSTS = (0.0, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0)  # variance of a period's rate by
 MAX_SPARSE_EVENTS = 10.0  # per period of a chain; with more, bursts and drift differ
 MIN_COUNTS_BEFORE = 0.5  # expected counts of a chain before it is scored
 MAX_SCORED_ENTRIES = 200_000  # of chains by which a is chosen: a second
-MAX_NEWTON_STEPS = 50
-MAX_NEWTON_CHANGE = 3.0  # of log E in a step
-MAX_LAST_CHANGE = 0.03  # of log E, in the last step of a sweep: so small a step needs no search
 MIN_START = 1e-8  # smallest mean at which a chain starts, relative to the mean of the factor
 
 
@@ -50,48 +50,95 @@ def update_chain(
     factor: FactorState, evidence: RowEvidence, prior: Prior, method: Literal["vb", "map"], executor: Executor
 ) -> float:
     """Update a factor and its z, in place; returns their term of the objective."""
-    layout, (axis, _) = factor.layout, _chain(prior)
-    A, excess, s = concentrations(layout, prior), 0.0 if method == "vb" else 1.0, _pair_shape(prior, method)
-    counts = np.asarray(evidence.gradient * factor.exp_mean_log, np.float64)
-    counts = layout.unpack(counts if evidence.underflow is None else counts + evidence.underflow)
-    start = np.asarray(layout.unpack(factor.mean), np.float64)
-    exposed = [_inside(layout, array) for array in (evidence.exposure, evidence.twice) if array is not None]
-    quadratic = exposed[1] / np.where(start > 0, start, np.inf) if len(exposed) > 1 else np.zeros((1,) * start.ndim)
-    inputs = (start, A - excess + counts, exposed[0], quadratic, _first_rate(prior))
-    x, C, exposure, square, first = (_by_chain(array, axis, start.shape) for array in inputs)
-    if x.shape[1] > 1:
-        exposure[:, 0] += first[:, 0]
+    layout, (axis, _), shape = factor.layout, _chain(prior), RowShape.of(factor.layout)
+    given = evidence.gradient, evidence.underflow, evidence.exposure, evidence.twice
+    gradient, *others = (ZERO if array is None else _by_period(layout, axis, array) for array in given)
+    stored = *_parameters(factor, method), factor.log_geomean, factor.exp_mean_log
+    in_place = bool(layout.latent) or layout.rows == 1
+    own = stored if in_place else [_by_period(layout, axis, array) for array in stored]
+    arrays = gradient, *others, *own, factor.shift
+    chains = _chains(layout, prior, method)
 
-        def work(lo: int, hi: int) -> float:
-            solve_chains(lo, hi, s, C, exposure, square, x)
-            return 0.0
+    def work(lo: int, hi: int) -> float:
+        return float(update_chains(lo, hi, *shape, method == "vb", *chains, *arrays))
 
-        executor.rows(work, *x.shape)
-    mean = np.moveaxis(x.reshape(*np.delete(start.shape, axis), -1), -1, axis)
-    terms = _prior_terms(layout, A, _rates(mean, prior, s))
-    (update_vb if method == "vb" else update_map)(factor, evidence, terms, executor)
-    return chain_objective(factor, prior, method)
+    factor.version += 1
+    value = _over_blocks(work, layout, prior, executor) + _constants(layout, prior, method)
+    if not in_place:
+        for array, transposed in zip(stored[:3], own):
+            if array.size > 1:
+                inside = np.moveaxis(array.reshape(layout.sizes), axis, 0)
+                inside[...] = transposed[:, : inside[0].size].reshape(inside.shape)
+    if not layout.latent:
+        if method == "vb":
+            settle_rows(0, layout.rows, *shape, *factor.derived)
+        else:
+            settle_points(0, layout.rows, *shape, factor.mean, *factor.derived)
+    return value
 
 
-def chain_objective(factor: FactorState, prior: Prior, method: Literal["vb", "map"]) -> float:
+def chain_objective(factor: FactorState, prior: Prior, method: Literal["vb", "map"], executor: Executor) -> float:
     """Term of the objective: of VB E[log p(θ, z)] and the entropies, of MAP the log density; at the best z."""
-    layout, (axis, a) = factor.layout, _chain(prior)
-    A, s = concentrations(layout, prior), _pair_shape(prior, method)
-    if method == "vb":
-        C, D = (np.asarray(layout.unpack(array), np.float64) for array in factor.parameters)
-        E, digamma, log_D = C * D, special.psi(C), np.log(D)
-        value = float(((A - 1.0) * (digamma + log_D) + C + log_D + special.gammaln(C) + (1.0 - C) * digamma).sum())
-        constant = special.gammaln(s) - special.gammaln(a + 1.0) - special.gammaln(a)
-    else:
-        E = np.asarray(layout.unpack(factor.mean), np.float64)
-        value = float(special.xlogy(A - 1.0, E).sum())
-        constant = s * math.log(2.0) - s + (s + 1.0) * math.log(a) - special.gammaln(a + 1.0) - special.gammaln(a)
-    first, rate = np.take(E, [0], axis=axis), _first_rate(prior)
-    value += float(
-        (special.xlogy(prior.concentration, rate) - special.gammaln(prior.concentration) - rate * first).sum()
+    layout, (real, pad, _) = factor.layout, RowShape.of(factor.layout)
+    parameters = [_by_period(layout, _chain(prior)[0], array) for array in _parameters(factor, method)]
+    arrays = *_chains(layout, prior, method), *parameters
+
+    def work(lo: int, hi: int) -> float:
+        return float(chain_terms(lo, hi, real, pad, method == "vb", *arrays))
+
+    return _over_blocks(work, layout, prior, executor) + _constants(layout, prior, method)
+
+
+def _parameters(factor: FactorState, method: str) -> tuple[Array, Array]:
+    """C and D; of MAP an unused array, and the point."""
+    return (factor.parameters[0], factor.parameters[1]) if method == "vb" else (np.ones((1, 1)), factor.mean)
+
+
+def _by_period(layout: Layout, axis: int, array: Array) -> Array:
+    """An array (n_rows or 1, n_columns or 1) as kernels read it: without latent indices as (n_periods, n_chains)."""
+    if layout.latent or array.size == 1:
+        return writable(array)
+    moved = np.moveaxis(array.reshape(layout.sizes), axis, 0).reshape(layout.sizes[axis], -1)
+    columns = padded(moved.shape[1])
+    if columns == moved.shape[1]:
+        return np.array(moved, order="C")
+    transposed = np.zeros((len(moved), columns), array.dtype)
+    transposed[:, : moved.shape[1]] = moved
+    return transposed
+
+
+def _first(layout: Layout, axis: int) -> Layout:
+    """Layout of the first periods, a row for each chain."""
+    return replace(layout, sizes=(*layout.sizes[:axis], 1, *layout.sizes[axis + 1 :]))
+
+
+def _chains(layout: Layout, prior: Prior, method: str) -> tuple[int, int, int, float, float, Array, Array]:
+    """Numbers of periods, of rows from one to the next, and of chains; a, s, and A and rate of the first period."""
+    axis, a = _chain(prior)
+    first, stride = (
+        _first(layout, axis),
+        math.prod(layout.sizes[axis + 1 : len(layout.visible)]) if layout.latent else 1,
     )
-    sums = _pair_sums(E, axis)
-    return value + float(constant) * sums.size - s * float(np.log(sums).sum())
+    A, rate = (_by_period(first, axis, first.spread(array)) for array in (prior.concentration, _first_rate(prior)))
+    return layout.sizes[axis], stride, first.rows, a, _pair_shape(prior, method), A, rate
+
+
+def _over_blocks(work: Callable[[int, int], float], layout: Layout, prior: Prior, executor: Executor) -> float:
+    """Run the work over blocks of chains."""
+    axis, _ = _chain(prior)
+    blocks = _first(layout, axis).rows if layout.latent else -(-_first(layout, axis).rows // WIDTH)
+    return executor.rows(work, blocks, max(layout.columns, WIDTH) * layout.sizes[axis])
+
+
+def _constants(layout: Layout, prior: Prior, method: str) -> float:
+    """What the objective has for each first period, and for each pair of periods."""
+    (axis, a), s = _chain(prior), _pair_shape(prior, method)
+    first = _first(layout, axis).sizes
+    pair = float(-special.gammaln(a + 1.0) - special.gammaln(a))
+    pair += float(special.gammaln(s)) if method == "vb" else s * math.log(2.0) - s + (s + 1.0) * math.log(a)
+    of_first = special.xlogy(prior.concentration, _first_rate(prior)) - special.gammaln(prior.concentration)
+    count = math.prod(first)
+    return float(np.broadcast_to(of_first, first).sum()) + pair * count * (layout.sizes[axis] - 1)
 
 
 def adapt_chain(factor: FactorState, prior: Prior, groups: Sequence[str], exposed: NDArray[np.bool_]) -> Prior:
@@ -100,19 +147,18 @@ def adapt_chain(factor: FactorState, prior: Prior, groups: Sequence[str], expose
     Chains without data do not count.
     """
     layout, (axis, _) = factor.layout, _chain(prior)
-    E = np.asarray(layout.unpack(factor.mean), np.float64)
-    visible = len(layout.visible)
-    seen = exposed.reshape(layout.sizes[:visible] + (1,) * (E.ndim - visible)).any(axis=axis, keepdims=True)
+    visible, latent = len(layout.visible), len(layout.latent)
+    seen = exposed.reshape(layout.sizes[:visible] + (1,) * latent).any(axis=axis, keepdims=True)
     if not seen.any():
         return prior
-    first = np.take(E, [0], axis=axis)
+    first = math.prod(np.take(layout.unpack(array), [0], axis=axis).astype(np.float64) for array in factor.parameters)
     weight = np.broadcast_to(prior.concentration, first.shape) * seen
     axes = tuple(n for n, index in enumerate(layout.inside) if index not in groups)
     total = weight.sum(axis=axes, keepdims=True)
     mean = (weight * first).sum(axis=axes, keepdims=True) / total
     assert prior.chain is not None
     chain = prior.chain
-    if chain.adapts and E.shape[axis] > 1:
+    if chain.adapts and layout.sizes[axis] > 1:
         chain = replace(chain, concentration=_choose_concentration(factor, prior, np.asarray(seen)), adapts=False)
     return Prior(prior.concentration, mean, chain)
 
@@ -158,7 +204,7 @@ def last_concentrations(layout: Layout, prior: Prior, parameters: Sequence[Array
     """
     axis, a = _chain(prior)
     counts, exposure, first, mean = _of_data(layout, prior, parameters)
-    C, _ = _filter(a, counts, exposure, first, mean)
+    C, *_ = _filter(a, counts, exposure, first, mean)
     shape = layout.sizes
     return np.expand_dims(C.reshape(np.delete(shape, axis)), axis)
 
@@ -195,20 +241,6 @@ def _rates(E: Array, prior: Prior, s: float) -> Array:
     return rates
 
 
-def _prior_terms(layout: Layout, A: Array, rates: Array) -> PriorTerms:
-    """A and rates as the row kernels read them."""
-    logs = np.log(rates)
-    return [layout.spread(A), layout.pack(rates), layout.pack(logs), layout.spread(special.gammaln(A))]
-
-
-def _inside(layout: Layout, array: Array) -> Array:
-    """An array (n_rows or 1, n_columns or 1) in the inside shape, read-only."""
-    if array.shape[1] == 1:  # equal in every column, without padding
-        whole = np.broadcast_to(array, (layout.rows, 1))
-        return whole.reshape(layout.sizes[: len(layout.visible)] + (1,) * len(layout.latent))
-    return layout.unpack(np.ascontiguousarray(np.broadcast_to(array, (layout.rows, layout.columns))))
-
-
 def _by_chain(array: Array, axis: int, shape: tuple[int, ...]) -> Array:
     """An array that broadcasts to the inside shape as (n_chains, n_periods), a copy."""
     moved = np.moveaxis(np.broadcast_to(array, shape), axis, -1)
@@ -233,14 +265,14 @@ def _choose_concentration(factor: FactorState, prior: Prior, seen: NDArray[np.bo
 
     bounds = math.log(MIN_CHAIN_CONCENTRATION), math.log(MAX_CHAIN_CONCENTRATION)
 
-    def best(some: slice) -> float:
-        def loss(log_a: float) -> float:
-            return -float(_filter(math.exp(log_a), counts, exposure, first, mean)[1][some].max())
+    def best(score: Callable[[float], float]) -> float:
+        found = minimize_scalar(lambda log_a: -score(math.exp(log_a)), bounds=bounds, options={"xatol": 0.02})
+        return math.exp(found.x)
 
-        return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.02}).x)
-
-    a = best(slice(1, None))
-    return max(a, best(slice(1))) if counts.mean() < MAX_SPARSE_EVENTS else a
+    a = best(lambda a: max(_filter(a, counts, exposure, first, mean, burst)[2] for burst in BURSTS))
+    if counts.mean() >= MAX_SPARSE_EVENTS:
+        return a
+    return max(a, best(lambda a: _filter(a, counts, exposure, first, mean)[1]))
 
 
 def _of_data(layout: Layout, prior: Prior, parameters: Sequence[Array]) -> tuple[Array, Array, Array, Array]:
@@ -254,103 +286,32 @@ def _of_data(layout: Layout, prior: Prior, parameters: Sequence[Array]) -> tuple
     return counts, exposure, first[:, 0], mean[:, 0]
 
 
-def _filter(a: float, counts: Array, exposure: Array, C: Array, mean: Array) -> tuple[Array, Array]:
+def _filter(
+    a: float, counts: Array, exposure: Array, C: Array, mean: Array, burst: float = 0.0
+) -> tuple[Array, float, float]:
     """A filter of Gamma distributions along chains: concentration of the last period, and scores of one-step forecasts.
 
-    The first score is Σ n log m − m of the means m. The others, one for each of BURSTS, are log probabilities of counts
-    that also vary by themselves. The event by which an entity comes into the data is no drift.
-    `C`, `mean` (n_chains,): of the first period.
+    The first score is Σ n log m − m of the means m; the second the log probability of counts that also vary by
+    themselves, with variance m + `burst` m², so that a count says as much as m/(1 + `burst` m) events. The event by
+    which an entity comes into the data is no drift. `C`, `mean` (n_chains,): of the first period.
     """
-    scores, before = np.zeros(1 + len(BURSTS)), np.zeros(len(counts))
+    by_mean, log_probability, before = 0.0, 0.0, np.zeros(len(counts))
     for t in range(counts.shape[1]):
         if t > 0:
             gap = np.log(C) - special.psi(C) + 1.0 / a
             C = solve_concentration(gap, 0.5 / gap)
         n, rate, scored = counts[:, t], mean * exposure[:, t], before >= MIN_COUNTS_BEFORE
-        scores[0] += float((special.xlogy(n, rate) - rate)[scored].sum())
-        for k, burst in enumerate(BURSTS, 1):
-            shape = 1.0 / (1.0 / C[scored] + burst)
-            share, x = shape / (shape + rate[scored]), n[scored]
-            scores[k] += float(
-                (
-                    special.gammaln(shape + x)
-                    - special.gammaln(shape)
-                    + shape * np.log(share)
-                    + special.xlogy(x, 1 - share)
-                ).sum()
-            )
-        C, mean, before = C + n, mean * (C + n) / (C + rate), before + n
-    return C, scores
-
-
-@exact_kernel
-def solve_chains(lo: int, hi: int, s: float, C: Array, exposure: Array, square: Array, E: Array) -> None:
-    """Raise Σ C x − b e^x − q e^2x / 2 − s Σ log(e^x_{t−1} + e^x_t) over x = log E, chain by chain, in place.
-
-    Newton steps until one is small: maxima are reached in a few sweeps.
-    """
-    periods = E.shape[1]
-    x, step, trial = np.empty(periods), np.empty(periods), np.empty(periods)
-    diagonal, below, gradient = np.empty(periods), np.empty(periods), np.empty(periods)
-    for chain in range(lo, hi):
-        floor = 0.0
-        for t in range(periods):
-            floor = max(floor, E[chain, t])
-        floor = floor * 1e-12 if floor > 0.0 else 1.0
-        for t in range(periods):
-            x[t] = math.log(E[chain, t] if E[chain, t] > 0.0 else floor)
-        for _ in range(MAX_NEWTON_STEPS):
-            for t in range(periods):
-                e = math.exp(x[t])
-                slope, bend = exposure[chain, t] * e, square[chain, t] * e * e
-                gradient[t] = C[chain, t] - slope - bend
-                diagonal[t] = slope + 2.0 * bend
-            for t in range(1, periods):
-                share = 1.0 / (1.0 + math.exp(x[t] - x[t - 1]))  # of the earlier period
-                gradient[t - 1] -= s * share
-                gradient[t] -= s * (1.0 - share)
-                below[t] = -s * share * (1.0 - share)
-                diagonal[t - 1] -= below[t]
-                diagonal[t] -= below[t]
-            for t in range(1, periods):
-                ratio = below[t] / diagonal[t - 1]
-                diagonal[t] -= ratio * below[t]
-                gradient[t] -= ratio * gradient[t - 1]
-            largest = 0.0
-            for back in range(periods):
-                t = periods - 1 - back
-                ahead = below[t + 1] * step[t + 1] if back > 0 else 0.0
-                step[t] = (gradient[t] - ahead) / diagonal[t]
-                largest = max(largest, abs(step[t]))
-            if largest <= MAX_LAST_CHANGE:
-                for t in range(periods):
-                    x[t] += step[t]
-                break
-            value, size = chain_value(chain, s, C, exposure, square, x), min(1.0, MAX_NEWTON_CHANGE / largest)
-            better = False
-            for _ in range(30):
-                for t in range(periods):
-                    trial[t] = x[t] + size * step[t]
-                if chain_value(chain, s, C, exposure, square, trial) >= value:
-                    better = True
-                    break
-                size *= 0.5
-            if not better:  # the rounding of the value is reached
-                break
-            for t in range(periods):
-                x[t] = trial[t]
-        for t in range(periods):
-            E[chain, t] = math.exp(x[t])
-
-
-@exact_kernel
-def chain_value(chain: int, s: float, C: Array, exposure: Array, square: Array, x: Array) -> float:
-    """The function that `solve_chains` raises."""
-    value = 0.0
-    for t in range(x.shape[0]):
-        e = math.exp(x[t])
-        value += C[chain, t] * x[t] - exposure[chain, t] * e - 0.5 * square[chain, t] * e * e
-        if t > 0:
-            high = max(x[t], x[t - 1])
-            value -= s * (high + math.log1p(math.exp(min(x[t], x[t - 1]) - high)))
-    return value
+        x, m, shape = n[scored], rate[scored], 1.0 / (1.0 / C[scored] + burst)
+        by_mean += float((special.xlogy(x, m) - m).sum())
+        share = shape / (shape + m)
+        log_probability += float(
+            (
+                special.gammaln(shape + x)
+                - special.gammaln(shape)
+                + shape * np.log(share)
+                + special.xlogy(x, 1 - share)
+            ).sum()
+        )
+        weight = 1.0 / (1.0 + burst * rate)
+        C, mean, before = C + weight * n, mean * (C + weight * n) / (C + weight * rate), before + n
+    return C, by_mean, log_probability

@@ -101,8 +101,8 @@ class GammaChain:
     -----
     Every free factor with an index of an ordered axis has this prior, one chain for each
     combination of its other indices, unless ``prior`` names a `Gamma` for it. The mean of a
-    period is the value of the one before. ``"auto"`` chooses the concentration whose means
-    predict the expected counts of each period best from those of all periods before it. Where
+    period is the value of the one before. ``"auto"`` chooses the concentration that
+    predicts the expected counts of each period best from those of all periods before it. Where
     counts are few it is too small, by about half at 0.3 events per period.
 
     Examples

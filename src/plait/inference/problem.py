@@ -95,7 +95,7 @@ class Problem:
         if self.method == "em":
             return 0.0
         if self.priors[name].chain:
-            return chain_objective(self.factors[name], self.priors[name], self.method)
+            return chain_objective(self.factors[name], self.priors[name], self.method, self.executor)
         A, B = self.spread(name)
         return (divergence if self.method == "vb" else log_density)(self.factors[name], A, B)
 
@@ -126,7 +126,7 @@ class Problem:
             place_em(factor, self.executor)
         elif self.priors[name].chain:
             (place_vb if self.method == "vb" else place_map)(factor, *NO_PRIOR, self.executor)
-            self.divergences[name] = chain_objective(factor, self.priors[name], self.method)
+            self.divergences[name] = chain_objective(factor, self.priors[name], self.method, self.executor)
         else:
             place = place_vb if self.method == "vb" else place_map
             self.divergences[name] = place(factor, *self.spread(name), self.executor)
