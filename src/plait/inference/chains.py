@@ -151,7 +151,9 @@ def adapt_chain(factor: FactorState, prior: Prior, groups: Sequence[str], expose
     seen = exposed.reshape(layout.sizes[:visible] + (1,) * latent).any(axis=axis, keepdims=True)
     if not seen.any():
         return prior
-    first = math.prod(np.take(layout.unpack(array), [0], axis=axis).astype(np.float64) for array in factor.parameters)
+    first = np.ones(())
+    for array in factor.parameters:
+        first = first * np.take(layout.unpack(array), [0], axis=axis)
     weight = np.broadcast_to(prior.concentration, first.shape) * seen
     axes = tuple(n for n, index in enumerate(layout.inside) if index not in groups)
     total = weight.sum(axis=axes, keepdims=True)
