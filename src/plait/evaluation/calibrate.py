@@ -188,7 +188,7 @@ def has_sampled_zeros(fit: "Fit", relation: str, cells: Rows, link: Flags) -> bo
     """Whether links and zeros are no random sample of cells, as zeros are too few."""
     if _is_listed(fit, relation):
         return False
-    return _expected_zeros(fit, relation, cells[link]) > MAX_MISSING_ZEROS * np.count_nonzero(~link)
+    return bool(_expected_zeros(fit, relation, cells[link]) > MAX_MISSING_ZEROS * np.count_nonzero(~link))
 
 
 def _is_listed(fit: "Fit", relation: str) -> bool:
