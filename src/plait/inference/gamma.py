@@ -21,7 +21,7 @@ from plait.inference.row_kernels import (
     prior_lgammas,
     prior_rates,
     rows_place,
-    settle_points,
+    rows_point,
     settle_rows,
     sum_rows,
 )
@@ -325,12 +325,17 @@ def become_posterior(factor: FactorState, concentration: Array, scale: Array) ->
 
 def _follow(factor: FactorState) -> None:
     """Recompute the derived arrays from the parameters."""
-    rows, (real, pad, scaled) = factor.layout.rows, RowShape.of(factor.layout)
-    arrays = *factor.parameters, *factor.derived
     if factor.is_point:
-        settle_points(0, rows, real, pad, scaled, *arrays)
-    else:
-        rows_place(0, rows, real, pad, scaled, *prior_terms(*NO_PRIOR), *arrays)
+        place_points(factor, 0, factor.layout.rows)
+        return
+    arrays = *prior_terms(*NO_PRIOR), *factor.parameters, *factor.derived
+    rows_place(0, factor.layout.rows, *RowShape.of(factor.layout), *arrays)
+
+
+def place_points(factor: FactorState, lo: int, hi: int) -> None:
+    """Recompute the statistics of rows lo … hi − 1 of a point: an update without data, prior or exposure."""
+    shape, nothing = RowShape.of(factor.layout), (ZERO,) * 5
+    rows_point(lo, hi, *shape, *nothing, writable(factor.mean), *factor.derived)
 
 
 def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> FactorState:

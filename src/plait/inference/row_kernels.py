@@ -32,6 +32,8 @@ from plait.jit import (
     where_positive,
 )
 
+N_TERMS = 6  # rows of the buffer of `find_terms`
+
 
 @inlined
 def read(array, row, column):
@@ -109,13 +111,6 @@ def settle_point(row, real, pad, scaled, Z, log_geomean, exp_mean_log, shift):
             write(exp_mean_log, row, c, z / peaks)
 
 
-@exact_kernel
-def settle_points(lo, hi, real, pad, scaled, Z, log_geomean, exp_mean_log, shift):
-    """log L, scaled L and shift of points."""
-    for row in range(lo, hi):
-        settle_point(row, real, pad, scaled, Z, log_geomean, exp_mean_log, shift)
-
-
 @inlined
 def put(row, c, width, concentration, scale, log_geomeans, C, D, log_geomean):
     """Store the first `width` entries of posteriors; return log L as stored."""
@@ -133,7 +128,7 @@ def find_terms(row, real, pad, underflow, exposure, A, rate, log_rate, log_gamma
 
     D = 1/(rate + exposure), log D, A, underflow counts, log Γ(A) − A log(D·rate), exposure·D.
     """
-    for block in range(0, terms.shape[1], max(pad, WIDTH)):
+    for block in range(0, terms.shape[1], pad if pad > WIDTH else WIDTH):
         for c in range(block, block + real, WIDTH):
             a, exposed = read(A, row, c), read(exposure, row, c)
             bottom = read(rate, row, c) + exposed
@@ -177,16 +172,16 @@ def rows_vb(
     log_geomean,
     exp_mean_log,
     shift,
+    terms,
 ):
     """VB update of rows lo … hi − 1 (docs/math.md, section 4): C = A + L·gradient + underflow counts,
     D = 1/(rate + exposure), log L = ψ(C) + log D, with rate = A/B.
 
     Returns −KL = −Σ (C−A) ψ(C) − log Γ(C) + log Γ(A) − A log(D·rate) − C·exposure·D; rows without data add exactly 0.
-    Columns of `terms` are those of `find_terms`.
+    Columns of the buffer `terms` are those of `find_terms`.
     """
     kl = splat(0.0)
-    terms = np.ones((6, max(C.shape[1], WIDTH)))
-    alike = max(underflow.shape[0], exposure.shape[0], A.shape[0], rate.shape[0]) == 1
+    alike = underflow.shape[0] == 1 and exposure.shape[0] == 1 and A.shape[0] == 1 and rate.shape[0] == 1
     for row in range(lo, hi):
         if row == lo or not alike:
             find_terms(row, real, pad, underflow, exposure, A, rate, log_rate, log_gamma, terms)
@@ -241,7 +236,7 @@ def kl_rows(lo, hi, real, pad, C, D, A, rate, log_rate, log_gamma):
 
 @exact_kernel
 def rows_point(lo, hi, real, pad, scaled, gradient, underflow, exposure, A, rate, Z, log_geomean, exp_mean_log, shift):
-    """New points."""
+    """New points; where rate and exposure are 0 they stay, and only their statistics are computed again."""
     for row in range(lo, hi):
         for block in range(0, Z.shape[1], pad):
             for c in range(block, block + real, WIDTH):

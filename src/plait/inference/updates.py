@@ -11,16 +11,26 @@ import numpy as np
 from plait import special
 from plait._typing import Array
 from plait.executors import Executor
-from plait.inference.gamma import NO_PRIOR, ZERO, FactorState, PriorTerms, RowShape, prior_terms, writable
+from plait.inference.gamma import (
+    NO_PRIOR,
+    ZERO,
+    FactorState,
+    PriorTerms,
+    RowShape,
+    place_points,
+    prior_terms,
+    writable,
+)
 from plait.inference.row_kernels import (
+    N_TERMS,
     density_rows,
     kl_rows,
     rows_place,
     rows_point,
     rows_twice,
     rows_vb,
-    settle_points,
 )
+from plait.jit import WIDTH
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,8 @@ def update_vb(factor: FactorState, evidence: RowEvidence, prior: PriorTerms, exe
     arrays = *inputs, *factor.parameters, *factor.derived
 
     def work(lo: int, hi: int) -> float:
-        return float(rows_vb(lo, hi, *arrays))
+        terms = np.ones((N_TERMS, max(factor.exp_mean_log.shape[1], WIDTH)))
+        return float(rows_vb(lo, hi, *arrays, terms))
 
     factor.version += 1
     return _over_rows(work, factor, prior, _divergences, executor)
@@ -107,7 +118,7 @@ def place_em(factor: FactorState, executor: Executor) -> None:
     """Recompute a point from Z."""
 
     def work(lo: int, hi: int) -> float:
-        settle_points(lo, hi, *RowShape.of(factor.layout), factor.mean, *factor.derived)
+        place_points(factor, lo, hi)
         return 0.0
 
     factor.version += 1
