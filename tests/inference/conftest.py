@@ -20,7 +20,7 @@ def working_set(monkeypatch):
 @pytest.fixture
 def underflow(monkeypatch):
     """How many entries took the log-sum-exp path, pass by pass."""
-    seen, original = [], plait.inference.expected_counts.underflow
+    seen, original = [], plait.inference.expected_counts.underflow_counts
 
     def counted(plan, order, stats, *others):
         seen.append(len(stats.underflow_entries))
