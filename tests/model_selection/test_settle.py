@@ -93,7 +93,7 @@ def test_the_rank_of_a_link_counts_zeros_of_its_lists_and_half_of_ties(monkeypat
         rate[tuple(known.cells.T)] = 9.0  # known links are no rivals
         rate[tuple(held_out.cells[held_out.values > 0].T)] = link
         monkeypatch.setattr(rank_search, "columns", lambda fit, name, cells, _: {"rate": rate[tuple(cells.T)]})
-        return rank_search._mean_reciprocal_rank(held_out, [None])
+        return rank_search._judge_lists(held_out)([None])
 
     assert score(2.0, 1.0) > 0.1  # only other held-out links are as high
     assert score(2.0, 2.0) == pytest.approx(2 * score(0.0, 2.0), rel=0.2)

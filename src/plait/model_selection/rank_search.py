@@ -54,6 +54,7 @@ def log_probability(fit: Fit, relation: str, cells: AnyArray, values: Array, lin
     return likelihood.log_probability_by_moments(values, rate, moments["variance"], fit.likelihood_params[relation])
 
 
+Judge = Callable[[Sequence[Fit]], float]  # score of fits by held-out cells
 RefitHeldOut = Callable[[Data, Mapping[str, int], int], Fit]  # data, ranks, seed: a short fit
 
 HELD_OUT_FRACTION = 0.1  # of the links
@@ -100,7 +101,8 @@ def search_rank_by_prediction(
     n_draws, n_members = (2 if is_few else 1), (2 if is_few or not alone else 1)
     by_rank = judged.observed_zeros >= len(judged.links)
     parts = [_draw(scale.data, relation, [seed, MIN_HELD_OUT_LINKS, n], by_rank) for n in range(n_draws)]
-    judge = _mean_log_score if not by_rank else _mean_reciprocal_rank if is_many else _average_precision
+    judge_of = _judge_values if not by_rank else _judge_lists if is_many else _judge_order
+    judges = [judge_of(held_out) for held_out in parts]
 
     def score(size: int) -> float:
         """Mean over the draws."""
@@ -109,7 +111,7 @@ def search_rank_by_prediction(
             seeds = range(seed + n * n_members, seed + (n + 1) * n_members)
             fits = [refit(held_out.data, scale.ranks(size), own) for own in seeds]
             teams = [[fit] for fit in fits] if alone else [fits]
-            scores += [judge(held_out, team) for team in teams]
+            scores += [judges[n](team) for team in teams]
         return float(np.mean(scores))
 
     def cost(size: int) -> float:
@@ -173,33 +175,39 @@ def _draw(data: Data, relation: str, seed: list[int], by_rank: bool) -> HeldOut:
     return judged
 
 
-def _average_precision(held_out: HeldOut, fits: Sequence[Fit]) -> float:
+def _judge_order(held_out: HeldOut) -> Judge:
     """Average precision of the mean rate of some fits."""
-    rates = [columns(fit, held_out.relation, held_out.cells, ("rate",))["rate"] for fit in fits]
-    return average_precision(held_out.values > 0, np.asarray(np.mean(rates, axis=0)))
+    return lambda fits: average_precision(held_out.values > 0, _mean_rate(held_out, fits, held_out.cells))
 
 
-def _mean_reciprocal_rank(held_out: HeldOut, fits: Sequence[Fit]) -> float:
+def _judge_lists(held_out: HeldOut) -> Judge:
     """Mean reciprocal rank of held-out links by the mean rate of some fits, among cells with one other entity."""
     bound, rng = held_out.data.relations[held_out.relation], np.random.default_rng(len(held_out.values))
     links = held_out.cells[held_out.values > 0].astype(np.int64)
-    links = np.repeat(links[rng.permutation(len(links))[:RANKED_LINKS]], RIVALS, axis=0)
-    rivals, rows = links.copy(), np.arange(len(links))
-    axis = np.repeat(rng.integers(0, links.shape[1], len(links) // RIVALS), RIVALS)
-    rivals[rows, axis] = rng.integers(0, np.array(bound.shape)[axis])
-    is_zero = (bound.weights.at(rivals) > 0) & (bound.values_at(rivals) == 0)
-    is_zero &= rivals[rows, axis] != links[rows, axis]
-    own, other = (
-        np.mean([columns(fit, held_out.relation, cells, ("rate",))["rate"] for fit in fits], axis=0)
-        for cells in (links[::RIVALS], rivals)
-    )
-    own = np.repeat(own, RIVALS)
-    above = np.where(other > own, 1.0, 0.5 * (other == own)) * is_zero  # ties count half
-    return float(np.mean(1 / (1 + above.reshape(-1, RIVALS).sum(axis=1))))
+    links = links[rng.permutation(len(links))[:RANKED_LINKS]]
+    rivals = np.repeat(links, RIVALS, axis=0)
+    rows, axis = np.arange(len(rivals)), np.repeat(rng.integers(0, links.shape[1], len(links)), RIVALS)
+    other = rng.integers(0, np.array(bound.shape)[axis])
+    is_other = rivals[rows, axis] != other
+    rivals[rows, axis] = other
+    is_zero = is_other & (bound.weights.at(rivals) > 0) & (bound.values_at(rivals) == 0)
+
+    def judge(fits: Sequence[Fit]) -> float:
+        own, theirs = (_mean_rate(held_out, fits, cells) for cells in (links, rivals))
+        own = np.repeat(own, RIVALS)
+        above = np.where(theirs > own, 1.0, 0.5 * (theirs == own)) * is_zero  # ties count half
+        return float(np.mean(1 / (1 + above.reshape(-1, RIVALS).sum(axis=1))))
+
+    return judge
 
 
-def _mean_log_score(held_out: HeldOut, fits: Sequence[Fit]) -> float:
-    return float(log_score(held_out, fits).mean())
+def _judge_values(held_out: HeldOut) -> Judge:
+    """Mean log-likelihood."""
+    return lambda fits: float(log_score(held_out, fits).mean())
+
+
+def _mean_rate(held_out: HeldOut, fits: Sequence[Fit], cells: AnyArray) -> Array:
+    return np.asarray(np.mean([columns(fit, held_out.relation, cells, ("rate",))["rate"] for fit in fits], axis=0))
 
 
 def _judged(data: Data) -> str | None:
