@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     CountUnmirrored = Callable[[BoundRelation, int, int], int]
 
 
-Seen = NDArray[np.bool_]
+AxisLabels = NDArray[np.bool_]
 
 MIN_EQUAL_LINKS = 10  # links of one value; more were hardly entered one by one
 MIN_TABLE_ROWS = 100  # rows; an axis that is new in nearly every row is then no chance
@@ -73,7 +73,7 @@ def check_data(
 
 
 def check_axes(
-    model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, Seen]]
+    model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, AxisLabels]]
 ) -> Iterator[PlaitWarning]:
     """Warnings about names of all axes; `mentioned`: entities by relation and index."""
     for axis in model.axes:
@@ -97,7 +97,7 @@ def _check_spelling(labels: Labels) -> Iterator[PlaitWarning]:
 
 
 def check_shared_entities(
-    model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, Seen]]
+    model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, AxisLabels]]
 ) -> Iterator[PlaitWarning]:
     """For each axis the first relation that is coupled by it to others, and has none of their names. `mentioned`:
     entities by relation and index.
@@ -111,9 +111,9 @@ def check_shared_entities(
                 break
 
 
-def _coupled(model: Model, mentioned: Mapping[str, Mapping[str, Seen]]) -> dict[str, dict[str, Seen]]:
+def _coupled(model: Model, mentioned: Mapping[str, Mapping[str, AxisLabels]]) -> dict[str, dict[str, AxisLabels]]:
     """Tables coupled over each axis by a shared factor, with their entities."""
-    entities: dict[str, dict[str, Seen]] = {}
+    entities: dict[str, dict[str, AxisLabels]] = {}
     for name in model.factors:
         uses = [(e.relation, o) for e in model.equations for o in e.occurrences if o.factor == name]
         for relation, occurrence in uses if len(uses) > 1 else ():
@@ -123,7 +123,9 @@ def _coupled(model: Model, mentioned: Mapping[str, Mapping[str, Seen]]) -> dict[
     return {axis: sharing for axis, sharing in entities.items() if len(sharing) > 1}
 
 
-def _disjoint_entities(labels: Labels, name: str, own: Seen, others: Mapping[str, Seen], union: Seen) -> PlaitWarning:
+def _disjoint_entities(
+    labels: Labels, name: str, own: AxisLabels, others: Mapping[str, AxisLabels], union: AxisLabels
+) -> PlaitWarning:
     mine, theirs = labels.names.filter(own), labels.names.filter(union)
     return DisjointEntitiesWarning(
         f"{name} has no name in common with {', '.join(others)}: {listed(mine)} here, {listed(theirs)} there. "

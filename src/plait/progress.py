@@ -187,7 +187,7 @@ def _cell_line(end: str | None = None) -> Iterator[Callable[[str], None]]:
             handle.update({"text/plain": last if end is None else end}, raw=True)
 
 
-def _drawn(done: int, total: int) -> str:
+def _draw_bar(done: int, total: int) -> str:
     full = BAR_CHARACTERS * min(done, total) // max(total, 1)
     return f"{done:,}/{total:,} {'█' * full}{'░' * (BAR_CHARACTERS - full)}"
 
@@ -201,7 +201,7 @@ def _counting_in_cell(what: str, total: int) -> Iterator[Callable[[int], None]]:
             nonlocal done
             done += more
             if time.monotonic() - began >= TUNING.quiet_seconds:
-                say(f"{what} {_drawn(done, total)}")
+                say(f"{what} {_draw_bar(done, total)}")
 
         yield advance
 
@@ -214,9 +214,9 @@ def _bar_in_cell(sweeps: int, members: int) -> Iterator[Callable[[Record], None]
 
         def advance(record: Record) -> None:
             nonlocal done
-            done = _done(record, done, members)
+            done = _sweeps_done(record, done, members)
             seconds = time.monotonic() - began
-            say(f"sweep {_drawn(done, sweeps * members)}  {''.join(_reached(record))}  {seconds:.0f} s")
+            say(f"sweep {_draw_bar(done, sweeps * members)}  {''.join(_reached(record))}  {seconds:.0f} s")
 
         yield advance
 
@@ -254,13 +254,13 @@ def _bar(sweeps: int, members: int, show: bool) -> Iterator[Callable[[Record], N
         def advance(record: Record) -> None:
             nonlocal done
             bound, change = _reached(record)
-            done = _done(record, done, members)
+            done = _sweeps_done(record, done, members)
             bar.update(task, completed=done, description=f"{bound}{change}" if console.width >= 60 else bound)
 
         yield advance
 
 
-def _done(record: Record, done: int, members: int) -> int:
+def _sweeps_done(record: Record, done: int, members: int) -> int:
     """Sweeps done by all members, without warm-ups."""
     return done + (record.sweep > 0) if members > 1 else max(record.sweep, 0)
 

@@ -10,7 +10,7 @@ import pytest
 
 from plait.data.encoding import hash_lookup
 from plait.data.encoding.columns import kind, label_series, number_array, widened
-from plait.data.encoding.names import Labels, Seen, Tallied, build
+from plait.data.encoding.names import AxisLabels, Labels, Tallied, build
 from plait.errors import TableLocation
 from tests.support.data_errors import assert_mentions, error_text
 
@@ -19,7 +19,7 @@ HOUR = dt.datetime(2024, 2, 29, 12)
 
 
 def seen(where, values):
-    return Seen(TableLocation(where), label_series(values, where))
+    return AxisLabels(TableLocation(where), label_series(values, where))
 
 
 def array_of(count):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plait.data.sparse.csf import grow, narrow
 from plait.data.sparse.csf_index import CSFIndex, repeats
 from plait.data.sparse.parallel import by_pieces, on_threads, ranges
-from plait.data.sparse.sorting import in_order, is_uniform, sort_cells, sort_order, sort_rows, taken
+from plait.data.sparse.sorting import in_order, is_uniform, sort_cells, sort_order, sort_rows, take
 from plait.tuning import TUNING
 
 LARGE = TUNING.min_threaded_rows + 1
@@ -188,7 +188,7 @@ def test_taken_equals_indexing(count):
     rng = np.random.default_rng(1)
     order = rng.permutation(count).astype(np.uint32)
     for array in (rng.random(count), rng.integers(0, 9, (count, 3)).astype(np.uint32)):
-        np.testing.assert_array_equal(taken(array, order), array[order])
+        np.testing.assert_array_equal(take(array, order), array[order])
 
 
 @pytest.mark.parametrize("count", [10, 3 * LARGE])

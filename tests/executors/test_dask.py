@@ -84,14 +84,14 @@ def test_a_killed_worker_changes_no_bit(wide, workers, client, data, expected, m
 @pytest.mark.thorough
 def test_an_added_worker_gets_its_share_and_changes_no_bit(workers, client, data, expected, monkeypatch):
     scale(workers, client, 1)
-    first, owners, place = set(client.nthreads()), set(), Dask._place
+    first, owners, place = set(client.nthreads()), set(), Dask._place_runs
 
     def recorded(self, table, **more):
         found = place(self, table, **more)
         owners.update(run.worker for run in found)
         return found
 
-    monkeypatch.setattr(Dask, "_place", recorded)
+    monkeypatch.setattr(Dask, "_place_runs", recorded)
     in_the_middle(monkeypatch, 7, lambda: scale(workers, client, 2))
     assert fit(data, client) == expected
     assert owners - first

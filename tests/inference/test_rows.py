@@ -14,9 +14,9 @@ from plait.inference.updates import (
     RowEvidence,
     divergence,
     log_density,
-    place_em,
-    place_map,
-    place_vb,
+    refresh_em,
+    refresh_map,
+    refresh_vb,
     update_em,
     update_map,
     update_vb,
@@ -110,7 +110,7 @@ def test_a_placed_posterior_is_a_new_posterior(name, prior):
     C, D = stored(rng, layout), stored(rng, layout)
     A, B = (small(rng, layout, pattern) for pattern in (prior, MEAN[prior]))
     factor.parameters[0][...], factor.parameters[1][...] = C, D
-    found = place_vb(factor, layout.spread(A), layout.spread(B), Threads(2))
+    found = refresh_vb(factor, layout.spread(A), layout.spread(B), Threads(2))
     made = posterior(layout, C, D)
     for placed, new in zip((*factor.parameters, *factor.derived), (C, D, *made.derived)):
         assert placed.tobytes() == new.tobytes()
@@ -158,7 +158,7 @@ def test_a_placed_point_is_a_new_point(method):
     factor, Z = point(layout, stored(rng, layout)), stored(rng, layout, spread=1.0)
     A, B = np.full((1, 1), 1.5), np.full((1, 1), 2.0)
     factor.mean[...] = Z
-    found = place_map(factor, A, B, Threads(2)) if method == "map" else place_em(factor, Threads(2))
+    found = refresh_map(factor, A, B, Threads(2)) if method == "map" else refresh_em(factor, Threads(2))
     made = point(layout, Z)
     for placed, new in zip(factor.derived, made.derived):
         assert placed.tobytes() == new.tobytes()
@@ -197,7 +197,7 @@ def test_means_and_totals_follow_the_updates_of_a_factor():
     factor = posterior(layout, stored(rng, layout), stored(rng, layout))
     before = factor.total("mean", threads).copy()
     factor.parameters[1][...] = stored(rng, layout)
-    place_vb(factor, np.ones((1, 1)), np.ones((1, 1)), threads)
+    refresh_vb(factor, np.ones((1, 1)), np.ones((1, 1)), threads)
     assert np.array_equal(factor.mean, factor.parameters[0] * factor.parameters[1])
     np.testing.assert_allclose(factor.total("mean", threads), factor.mean.sum(axis=0), rtol=1e-12)
     assert not np.array_equal(factor.total("mean", threads), before)

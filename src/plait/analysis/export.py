@@ -42,7 +42,7 @@ def sample(fit: Fitted, n: int, seed: int | None = None) -> dict[str, Array]:
 def drawn(fit: Fitted, names: Iterable[str], n: int, seed: int | None) -> dict[str, Array]:
     """Draws of some factors, as in `sample`."""
     seed = secrets.randbits(63) if seed is None else int(seed)
-    return {name: _drawn(fit, name, n, seed, fit.model.factors.index(name)) for name in names}
+    return {name: _draw_factor(fit, name, n, seed, fit.model.factors.index(name)) for name in names}
 
 
 def shape_of(fit: Fitted, name: str) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ def shape_of(fit: Fitted, name: str) -> tuple[int, ...]:
     return tuple(int(size) for size in np.max(shapes, axis=0))
 
 
-def _drawn(fit: Fitted, name: str, n: int, seed: int, position: int) -> Array:
+def _draw_factor(fit: Fitted, name: str, n: int, seed: int, position: int) -> Array:
     posteriors = [member.factors[name] for member in fit.members]
     result = np.zeros((n, *shape_of(fit, name)))
     for turn, posterior in enumerate(posteriors):

@@ -214,7 +214,7 @@ def grid_search(
     if run is not None:
         refuse_other_run(run, force)
     with warnings_on_stderr(configuration.locate, json):
-        choice = _chosen(configuration, {word: value for word, value in given.items() if value is not None})
+        choice = _run_grid_search(configuration, {word: value for word, value in given.items() if value is not None})
     if run is not None:
         choice.fit.save(run, replace=force, extra={"config": _remembered(configuration, choice).to_dict()})
     if json:
@@ -225,7 +225,7 @@ def grid_search(
         out(f"\nsaved  {run}")
 
 
-def _chosen(config: "Config", given: dict[str, Any]) -> "GridSearch":
+def _run_grid_search(config: "Config", given: dict[str, Any]) -> "GridSearch":
     with relocating(config.changed(**given).locate):
         with working("reading"):
             data = config.model.bind(config.data(), entities=config.entities())

@@ -2,7 +2,7 @@
 
 from functools import reduce
 
-from plait.codegen.loop_nest import Nest, Tile
+from plait.codegen.loop_nest import LoopNest, Tile
 from plait.codegen.products import ProductWriter, SourceWriter, from_row
 from plait.codegen.step import Operand, Step
 from plait.jit import LOGS, WIDTH
@@ -29,7 +29,7 @@ def arguments(step: Step) -> list[str]:
     return names
 
 
-def _shown(operand: Operand) -> str:
+def _describe_operand(operand: Operand) -> str:
     """An operand in the header of a kernel."""
     return f"[{','.join(operand.visible)}{'…' if operand.listed else ''}|{','.join(operand.latent)}]"
 
@@ -39,7 +39,7 @@ class _Kernel:
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.nest = Nest(step)
+        self.nest = LoopNest(step)
         self.depth = self.nest.depth
         self.out = SourceWriter()
         self.takes_logs = step.likelihood is not None and step.likelihood.takes_logs
@@ -70,7 +70,7 @@ class _Kernel:
     def _header(self) -> list[str]:
         s = self.step
         terms = [[o for o in s.operands if o.term == term] for term in range(s.terms)]
-        shown = [" ".join(map(_shown, term)) or "1" for term in terms]
+        shown = [" ".join(map(_describe_operand, term)) or "1" for term in terms]
         spec = " + ".join(f"given{n} {text}" if n in s.exposed else text for n, text in enumerate(shown))
         sizes = " ".join(f"{index}={extent}" for index, extent in s.extents)
         return [

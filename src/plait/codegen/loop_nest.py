@@ -59,7 +59,7 @@ class Level:
     up: list[Product] = field(default_factory=list)
 
 
-class Nest:
+class LoopNest:
     """Loop nest of a step (renamed). Level −1 is before the root, level depth − 1 that of the entries."""
 
     def __init__(self, step: Step) -> None:
@@ -73,7 +73,7 @@ class Nest:
         self.values: list[list[Tile]] = []  # partial products of every term, after each link of its chain
         for term in range(step.terms):
             self._plan(term)
-        self._place()
+        self._place_products()
 
     def size(self, latent: tuple[str, ...]) -> int:
         """Numbers in a block of latent indices, including padding."""
@@ -146,7 +146,7 @@ class Nest:
         product = Product(after, operand, None, add=False) if before is None else Product(after, before, operand, False)
         self.levels[link.level].down.append(product)
 
-    def _place(self) -> None:
+    def _place_products(self) -> None:
         """Choose every product's vector index, then which blocks are in registers and which in scratch."""
         products = [p for level in self.levels.values() for p in (*level.down, *level.up)]
         shared: dict[str, Tile] = {}

@@ -31,7 +31,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Listed:
+class TableSize:
     """A table in the weights: its exposure takes one walk over its entries per factor."""
 
     order: tuple[str, ...]
@@ -54,7 +54,7 @@ class Plan:
     entries: int
     threads: int
     passes: tuple[Pass, ...]
-    tables: tuple[Listed, ...] = ()
+    tables: tuple[TableSize, ...] = ()
     exposed: tuple[int, ...] = ()
     terms: int = 1
 

@@ -50,9 +50,9 @@ class ProductWriter:
         """Scalar of a block at the current loop variables."""
         if block.scalar and not block.array.startswith("grad"):
             return block.name
-        return f"item({block.array}, {self._place(block)})"
+        return f"item({block.array}, {self._position(block)})"
 
-    def _place(self, block: Tile) -> str:
+    def _position(self, block: Tile) -> str:
         """Position of an element in the memory of a block's array."""
         return from_row(block, self._column(block, block.latent) if block.latent else "0")
 
@@ -62,7 +62,7 @@ class ProductWriter:
             self.out(f"{target.name} {'+=' if add else '='} {value}")
         else:
             more = f"{self._element(target)} + " if add else ""
-            self.out(f"put({target.array}, {self._place(target)}, {more}{value})")
+            self.out(f"put({target.array}, {self._position(target)}, {more}{value})")
 
     def _column(self, block: Tile, indices: tuple[str, ...]) -> str:
         """Column of an element; for a vector the last index is left out of `indices`."""

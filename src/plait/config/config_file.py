@@ -356,7 +356,7 @@ class _Naming:
 def located_in(source: str, table: TableLocation, options: Mapping[str, Any]) -> FileLocation:
     """Return a location in the file that a table was read from; options: those of `plait.read`."""
     from plait.files.read import line_of
-    from plait.files.source_kinds import shown
+    from plait.files.source_kinds import source_name
 
     try:
         lines = [line_of(source, row, **options) for row in table.rows]
@@ -364,7 +364,7 @@ def located_in(source: str, table: TableLocation, options: Mapping[str, Any]) ->
         lines = []
     locations = tuple(line for line in lines if line is not None)
     rows = () if len(locations) == len(table.rows) else table.rows
-    return FileLocation(shown(source), () if rows else locations, table.column, rows)
+    return FileLocation(source_name(source), () if rows else locations, table.column, rows)
 
 
 def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | None = None) -> Config:

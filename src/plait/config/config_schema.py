@@ -213,7 +213,7 @@ def _check(path: str, where: str, table: Table, known: Mapping[str, Check]) -> N
         if not is_kind(value):
             place = f"{where} `{key}`" if where else f"`{key}`"
             raise ParameterError(
-                f"{place} must be {words}, got {_shown(value)}.",
+                f"{place} must be {words}, got {_write_value(value)}.",
                 location=FileLocation(path),
                 expected=words,
                 actual=value,
@@ -228,7 +228,7 @@ def _near(key: str, known: Mapping[str, Check]) -> str:
     return suggestion(key, known, meant=OF_FIT | OF_RELATION)
 
 
-def _shown(value: Any) -> str:
+def _write_value(value: Any) -> str:
     """A value as TOML, shortened."""
     if isinstance(value, bool):
         return str(value).lower()

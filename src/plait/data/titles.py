@@ -73,7 +73,7 @@ def gaps(rows: Any) -> "pl.Series":
     return pl.Series(rows).set(pl.Series(np.asarray(rows) < 0), None)
 
 
-def grown_titles(titles: Mapping[str, Titles], labels: Mapping[str, Labels]) -> dict[str, Titles]:
+def extended_titles(titles: Mapping[str, Titles], labels: Mapping[str, Labels]) -> dict[str, Titles]:
     """Titles by axis and index for axes with new names appended."""
     return {index: own.along(labels[index]) for index, own in titles.items()}
 
@@ -134,7 +134,7 @@ def _aligned(labels: Labels, given: Any, called: Sequence[str]) -> tuple[Titles,
         first = int(known[int(differs.arg_max() or 0)])
         second = int(at[rows[first]])
         raise DataError(
-            f"{quoted(ids[first])} has two titles, {_shown(titles[first])} and {_shown(titles[second])}.",
+            f"{quoted(ids[first])} has two titles, {_write_title(titles[first])} and {_write_title(titles[second])}.",
             location=replace(where.at(columns[0]), rows=(first, second)),
             hint="Remove one of the rows.",
         )
@@ -146,7 +146,7 @@ def place_of(axis: str) -> TableLocation:
     return TableLocation(f"titles of {axis}")
 
 
-def _shown(title: str | None) -> str:
+def _write_title(title: str | None) -> str:
     return "none" if title is None else quoted(title)
 
 

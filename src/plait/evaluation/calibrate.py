@@ -165,7 +165,7 @@ def _weighted(
     else:
         total = _expected_zeros(fit, relation, links)
         if not len(others):
-            others = _drawn(fit, relation, links, rng)
+            others = _draw_zeros(fit, relation, links, rng)
         elif zeros != "sample":
             if zeros is None and total > MAX_MISSING_ZEROS * len(others):
                 raise DataError(
@@ -214,7 +214,7 @@ def _expected_zeros(fit: "Fit", relation: str, links: Rows) -> float:
     return count if as_zeros else count * len(links) / (len(links) + len(known))
 
 
-def _drawn(fit: "Fit", relation: str, links: Rows, rng: np.random.Generator) -> Rows:
+def _draw_zeros(fit: "Fit", relation: str, links: Rows, rng: np.random.Generator) -> Rows:
     """Random cells without a link."""
     if _is_listed(fit, relation):
         raise DataError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from plait.data.sources.tables import as_kind
 from plait.errors import LeakWarning, ParameterError, suggestion, warn_of
 from plait.evaluation.estimates import Estimate, norm
-from plait.evaluation.evaluator import UNSEEN, Metrics, error, report, shown
+from plait.evaluation.evaluator import UNSEEN, Metrics, error, format_figure, report
 from plait.evaluation.measure import Measured, measure
 from plait.evaluation.protocol import TestOptions, build_protocol, check_options
 from plait.evaluation.scorer import Scorer
@@ -160,11 +160,11 @@ class Comparison(Mapping[str, Metrics]):
 
 
 def _value(metrics: Metrics, figure: str) -> str:
-    return shown(metrics[figure]) if figure in metrics else "–"
+    return format_figure(metrics[figure]) if figure in metrics else "–"
 
 
 def _signed(difference: float) -> str:
-    return f"{'+' if difference >= 0 else ''}{shown(difference)}"
+    return f"{'+' if difference >= 0 else ''}{format_figure(difference)}"
 
 
 def compare(

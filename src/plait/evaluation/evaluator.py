@@ -227,19 +227,19 @@ def figure_table(metrics: Metrics, names: Sequence[str]) -> Table:
     head = ("metric", "this fit", "± se", *(() if other is None else ("popularity",)))
     rows = []
     for name in names:
-        other_columns = () if other is None else (shown(other[name]) if name in other else "–",)
-        rows.append((name, shown(metrics[name]), error(metrics.errors.get(name)), *other_columns))
+        other_columns = () if other is None else (format_figure(other[name]) if name in other else "–",)
+        rows.append((name, format_figure(metrics[name]), error(metrics.errors.get(name)), *other_columns))
     return Table(head, rows)
 
 
-def shown(figure: float) -> str:
+def format_figure(figure: float) -> str:
     """A figure with four decimals, or six digits where it is large."""
     return f"{figure:,.4f}" if abs(figure) < 1000 else f"{figure:,.1f}"
 
 
 def error(of_figure: float | None) -> str:
     """A standard error after its figure, if there is one."""
-    return "" if of_figure is None else f"± {shown(of_figure)}"
+    return "" if of_figure is None else f"± {format_figure(of_figure)}"
 
 
 UNSEEN = "Use held-out links as a test, such as those of plait.train_test_split."

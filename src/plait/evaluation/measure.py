@@ -15,7 +15,7 @@ from plait.data.observation.weights import Weights
 from plait.evaluation import estimates, metrics
 from plait.evaluation.estimates import Estimate
 from plait.evaluation.metrics import precision_recall, roc, share_error
-from plait.evaluation.protocol import Drawn, EvaluationProtocol
+from plait.evaluation.protocol import EvaluationProtocol, NegativeSample
 from plait.evaluation.ranking import Advance, Ranked, figures_at, queries, ranked, standing
 from plait.evaluation.scorer import Scorer
 
@@ -117,7 +117,7 @@ class Measured:
 
 def measure(view: Scorer, task: EvaluationProtocol, advance: Advance) -> Measured:
     """All metrics of the protocol for one scorer."""
-    seen = _seen(view, task)
+    seen = _training_warning(view, task)
     measured = Measured(seen, [] if seen is None else [seen])
     if task.zeros:
         _on_cells(view, task, measured)
@@ -125,7 +125,7 @@ def measure(view: Scorer, task: EvaluationProtocol, advance: Advance) -> Measure
         _on_links(view, task, measured)
     measured.notes += task.notes
     if task.drawn:
-        _on_drawn(view, task, measured)
+        _on_negatives(view, task, measured)
     if task.places:
         cells = task.rows[task.link]
         on_axes = [ranked(view, cells, place, task.links, advance) for place in task.places]
@@ -135,7 +135,7 @@ def measure(view: Scorer, task: EvaluationProtocol, advance: Advance) -> Measure
     return measured
 
 
-def _seen(view: Scorer, task: EvaluationProtocol) -> str | None:
+def _training_warning(view: Scorer, task: EvaluationProtocol) -> str | None:
     links = task.rows[task.link]
     count = int(np.count_nonzero(view.knows(links)))
     are = "is" if count == 1 else "are"
@@ -213,7 +213,7 @@ def _add_log_likelihood(log: Array, suffix: str, measured: Measured) -> None:
 # --- with drawn negatives
 
 
-def _on_drawn(view: Scorer, task: EvaluationProtocol, measured: Measured) -> None:
+def _on_negatives(view: Scorer, task: EvaluationProtocol, measured: Measured) -> None:
     """Metrics of the test links with each set of drawn negatives."""
     cells = task.rows[task.link]
     score, *others = np.split(
@@ -227,13 +227,13 @@ def _on_drawn(view: Scorer, task: EvaluationProtocol, measured: Measured) -> Non
             continue
         both = np.concatenate([score, own])
         link = np.arange(len(both)) < len(score)
-        _add_drawn(link, both, drawn, how, measured)
+        _add_negatives(link, both, drawn, how, measured)
         if drawn.place is not None and len(task.indices) > 1:
             query, _ = queries(np.concatenate([cells, drawn.cells]), drawn.place, task.links.shape)
             _add_within(link, both, query, f"{drawn.how}_within_{task.indices[drawn.place]}", measured)
 
 
-def _add_drawn(link: Flags, score: Array, drawn: Drawn, how: str, measured: Measured) -> None:
+def _add_negatives(link: Flags, score: Array, drawn: NegativeSample, how: str, measured: Measured) -> None:
     for name, figure in (("roc_auc", estimates.roc_auc), ("average_precision", estimates.average_precision)):
         estimate = figure(link, score)
         if drawn.of is not None:  # scores of a link and its corruptions are correlated

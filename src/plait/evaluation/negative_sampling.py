@@ -80,13 +80,13 @@ def count_non_links(links: KnownLinks) -> float:
     entities = links.present
     count = math.prod(map(len, entities))
     if not entities or count <= TUNING.max_negatives_listed:
-        return float(len(_listed(links)))
+        return float(len(_list_cells(links)))
     rng = np.random.default_rng(0)
     cells = np.stack([rng.choice(own, COUNTED_CELLS) for own in entities], axis=1)
     return count * float(np.mean((writing(cells, links.groups) == 0) & ~links.refuse(cells)))
 
 
-def _listed(links: KnownLinks) -> Rows:
+def _list_cells(links: KnownLinks) -> Rows:
     """All cells (n, order) of entities with a link that are no links."""
     if not links.present:  # one cell, and it is a link
         return links.cells[:0]
@@ -98,7 +98,7 @@ def uniform(links: KnownLinks, count: int, rng: np.random.Generator) -> Rows:
     """Cells (count, order) drawn uniformly, with replacement, from those that are no links; empty if there are none."""
     entities = links.present
     if not entities or math.prod(map(len, entities)) <= TUNING.max_negatives_listed:
-        cells = _listed(links)
+        cells = _list_cells(links)
         return np.asarray(cells[rng.integers(len(cells), size=count)]) if len(cells) else cells
     samples: list[Rows] = []
     # Links are held in memory, so among a million cells and more they are rare and this ends soon; but structural zeros

@@ -36,7 +36,7 @@ class TestOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class NegativeSample:
     """Negatives (m, order) drawn for the test links; `of`: link of each, None if for all.
 
     `how`: "uniform", or "corrupt" at a position.
@@ -57,7 +57,7 @@ class EvaluationProtocol:
     rows: Rows
     values: Array
     links: KnownLinks
-    drawn: tuple[Drawn, ...]
+    drawn: tuple[NegativeSample, ...]
     places: tuple[int, ...]
     first: tuple[int, ...]
     notes: tuple[str, ...]
@@ -87,7 +87,7 @@ def build_protocol(
         )
     indices = fit.model.equation(relation).indices
     axes = ranked_axes(options.target, indices)
-    count = _drawn_each(options, has_zeros=bool((values == 0).any()))
+    count = _negatives_per_link(options, has_zeros=bool((values == 0).any()))
     tested = rows[values > 0]
     others = [*(view.known() for view in views), *_known(fit, relation, options.known)]
     axis_names = [fit.model.axis(index) for index in indices]
@@ -126,10 +126,10 @@ def ranked_axes(target: Any, indices: tuple[str, ...]) -> tuple[str, ...]:
 
 def draw(
     links: KnownLinks, tested: Rows, each: int, indices: Sequence[str], rng: np.random.Generator, notes: list[str]
-) -> tuple[Drawn, ...]:
+) -> tuple[NegativeSample, ...]:
     """Negatives, `each` per tested link: one set from all cells, one by replacing the entity of each index."""
     notes.append(f"{plural(each, 'sampled negative')} per test link")
-    samples = [Drawn("uniform", uniform(links, each * len(tested), rng))]
+    samples = [NegativeSample("uniform", uniform(links, each * len(tested), rng))]
     which = np.repeat(np.arange(len(tested)), each)
     for place, index in enumerate(indices):
         changed, possible = corrupted(links, tested[which], place, rng)
@@ -138,11 +138,11 @@ def draw(
             notes.append(
                 f"{without:,} of the test links have no negatives for {index}: every candidate is a known link"
             )
-        samples.append(Drawn("corrupt", changed[possible], which[possible], place))
+        samples.append(NegativeSample("corrupt", changed[possible], which[possible], place))
     return tuple(samples)
 
 
-def _drawn_each(options: TestOptions, has_zeros: bool) -> int:
+def _negatives_per_link(options: TestOptions, has_zeros: bool) -> int:
     """Number of negatives per link."""
     if options.negatives is None:
         return 0 if has_zeros else 1

@@ -108,7 +108,7 @@ class SplitTarget:
 
     def rebound(self, name: str, relation: Relation) -> BoundRelation:
         """A changed relation, bound to the same labels."""
-        model = _part_of(self.data.model, [name])
+        model = _submodel(self.data.model, [name])
         labels: dict[str, Any] = {axis: self.data.entities[axis].names for axis in model.axes}
         relation = _bindable(relation, self.data.relations[name].self_links)
         return bind(model, {name: relation}, entities=labels, warn=False).relations[name]
@@ -134,8 +134,8 @@ def read_split_target(
             type(relation),
             hint="Give the data first: `train_test_split(data, model=…)`.",
         )
-    given = _given(data, model)
-    name = _chosen(given, relation, model)
+    given = _relations_of(data, model)
+    name = _name_of_relation(given, relation, model)
     relations = {key: as_relation(key, value) for key, value in (given or {name: data}).items()}
     times = None
     if time is not None:
@@ -145,7 +145,7 @@ def read_split_target(
         for key, value in relations.items()
     }
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
-    own = plain_model(indices, axes) if model is None else _part_of(model, list(relations))
+    own = plain_model(indices, axes) if model is None else _submodel(model, list(relations))
     if model is None:
         relations = {key: _without_doubt(key, value, indices[key]) for key, value in relations.items()}
     relations = {key: value.tabled(own, key) for key, value in relations.items()}
@@ -155,7 +155,7 @@ def read_split_target(
     return SplitTarget(name, given, resolved, bound, times)
 
 
-def _given(data: Any, model: Model | None) -> Mapping[str, Any] | None:
+def _relations_of(data: Any, model: Model | None) -> Mapping[str, Any] | None:
     """The dict of relations that came in; None for a single relation, which may be a dict of columns."""
     if isinstance(data, np.ndarray) and model is not None and len(model.relations) == 1:
         refuse_ambiguous(data, len(model.equations[0].indices), "data")
@@ -196,7 +196,7 @@ def _used(name: str, relation: Relation, model: Model | None) -> tuple[str, ...]
     return (*said, *(column for column in (relation.value, relation.weight_column) if column is not None))
 
 
-def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model | None) -> str:
+def _name_of_relation(data: Mapping[str, Any] | None, relation: str | None, model: Model | None) -> str:
     """Name of the relation to split."""
     known = list(data) if data is not None else list(model.relations) if model is not None else []
     if relation is None and len(known) > 1:
@@ -214,7 +214,7 @@ def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model |
     return relation
 
 
-def _part_of(model: Model, relations: Sequence[str]) -> Model:
+def _submodel(model: Model, relations: Sequence[str]) -> Model:
     """The equations of some relations, and which of their indices share an axis."""
     equations = [model.equation(name) for name in model.relations if name in relations]
     first: dict[str, str] = {}

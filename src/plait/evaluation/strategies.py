@@ -254,7 +254,7 @@ def _choose_latest(target: SplitTarget, way: Strategy, rng: np.random.Generator)
     cells, what = _candidates(target, '"time"')
     number = _how_many(len(cells), way.share, f"{what} of {target.name}")
     order = np.lexsort((rng.random(len(cells)), times_at(target, cells)))
-    return _put_aside(target, cells, np.sort(order[-number:]), f"{what} (the latest by {way.time})")
+    return _hold_out_cells(target, cells, np.sort(order[-number:]), f"{what} (the latest by {way.time})")
 
 
 def _choose_last(target: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
@@ -280,7 +280,7 @@ def _choose_last(target: SplitTarget, way: Strategy, rng: np.random.Generator) -
             hint="Use a smaller `count`, or more data.",
         )
     how = f"{way.count} of {each} at random" if way.time is None else f"the last {way.count} of {each} by {way.time}"
-    return _put_aside(target, cells, chosen, f"{what} ({how})")
+    return _hold_out_cells(target, cells, chosen, f"{what} ({how})")
 
 
 def _entities_of(bound: BoundRelation, cells: AnyArray, over: Sequence[str]) -> tuple[AnyArray, AnyArray]:
@@ -309,7 +309,7 @@ def _candidates(target: SplitTarget, by: str) -> tuple[AnyArray, str]:
     return target.bound.cells, "links"
 
 
-def _put_aside(target: SplitTarget, cells: AnyArray, chosen: AnyArray, what: str) -> ChosenCells:
+def _hold_out_cells(target: SplitTarget, cells: AnyArray, chosen: AnyArray, what: str) -> ChosenCells:
     """Listed cells become missing like all others; links become zeros like all others, which weigh less (`thinned`)."""
     some, listed = cells[chosen], _unlisted_missing(target)
     weight = None if listed else _thinned_weight(target, len(some) / len(cells))

@@ -39,7 +39,7 @@ def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Array]:
         rows, values = _of_array(fit, relation, test)
     else:
         rows, values, column = _of_table(fit, relation, test)
-    kept = ~_not_tested(fit, relation, test).contain(rows)
+    kept = ~_excluded_cells(fit, relation, test).contain(rows)
     where = TEST if column is None else TEST.at(column)
     _check_values(np.where(kept, values, 0.0), fit.likelihood[relation], where)
     rows, values = _in_one_way(fit, relation, rows[kept], values[kept])
@@ -83,7 +83,7 @@ def read_known(fit: "Fit", relation: str, known: Any, what: TableLocation) -> Ro
     else:
         rows, values, _ = _of_table(fit, relation, known, what, unknown="prior")
     rows = fit.known[relation].canonical(rows[(values > 0) & (rows >= 0).all(axis=1)])
-    return rows[~_not_tested(fit, relation, known, what).contain(rows)]
+    return rows[~_excluded_cells(fit, relation, known, what).contain(rows)]
 
 
 # --- tables
@@ -204,7 +204,7 @@ def _of_array(fit: "Fit", relation: str, test: Relation, what: TableLocation = T
     return np.argwhere(there).reshape(-1, len(indices)), array[there]
 
 
-def _not_tested(fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST) -> StructuralZeros:
+def _excluded_cells(fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST) -> StructuralZeros:
     """Cells that `missing=` and `hidden=` exclude from a test set."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     tables: dict[tuple[str, ...], Rows] = {}

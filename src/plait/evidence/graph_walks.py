@@ -20,7 +20,7 @@ from plait.data.sources.implicit_model import own_indices, plain_model
 from plait.data.sources.relation import Relation, as_relation
 from plait.data.sources.tables import as_kind, is_table
 from plait.data.sparse.keys import coordinate_type
-from plait.data.sparse.sorting import sort_cells, taken
+from plait.data.sparse.sorting import sort_cells, take
 from plait.errors import DataError, ParameterError
 from plait.forked import refuse_in_fork
 from plait.jit import exact_kernel, inlined
@@ -298,7 +298,7 @@ def path_sums(cells: AnyArray, shape: tuple[int, ...], length: int, one_axis: bo
     if one_axis:  # made once and turned, so that both values are bitwise identical
         path_cells, values = np.concatenate([path_cells, path_cells[:, ::-1]]), np.concatenate([values, values])
     order, ordered = sort_cells(path_cells, shape)
-    return (ordered, values) if order is None else (ordered, taken(values, order))
+    return (ordered, values) if order is None else (ordered, take(values, order))
 
 
 def _walked(

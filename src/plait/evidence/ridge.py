@@ -38,7 +38,7 @@ class MatrixEntries(NamedTuple):
     columns: Rows
     values: Array
 
-    def taken(self, which: Any) -> "MatrixEntries":
+    def take(self, which: Any) -> "MatrixEntries":
         """Some of them, by mask or position."""
         return MatrixEntries(self.rows[which], self.columns[which], self.values[which])
 
@@ -181,7 +181,7 @@ def _mean_link(solved: SelfRegression) -> float:
 def _largest(entries: MatrixEntries, count: int) -> MatrixEntries:
     if len(entries.values) <= count:
         return entries
-    return entries.taken(np.sort(np.argpartition(entries.values, -count)[-count:]))
+    return entries.take(np.sort(np.argpartition(entries.values, -count)[-count:]))
 
 
 def contributions(X: Any, ridge: float, row: int, column: int) -> tuple[Rows, Array]:

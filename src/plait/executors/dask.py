@@ -171,7 +171,7 @@ class Dask:
         tasks: dict[Key, Future] = {}
         for attempt in range(MAX_TRIES):
             try:
-                placed = self._place(table, forget=attempt > 1)
+                placed = self._place_runs(table, forget=attempt > 1)
                 left = [run for run in placed if run.key not in tasks or not _is_alive(tasks[run.key])]
                 tasks |= self._submit(step, left, arrays, job, state)
                 return self._collect(step, table, arrays, {run.key: tasks[run.key] for run in placed})
@@ -184,7 +184,7 @@ class Dask:
             hint="Check the logs of the workers, in particular their memory, and continue from the checkpoint.",
         )
 
-    def _place(self, table: SummedTable, *, forget: bool) -> list[Run]:
+    def _place_runs(self, table: SummedTable, *, forget: bool) -> list[Run]:
         """Runs of a table, with the links of each on a worker; `forget` sends all of them again."""
         workers = self.workers()
         placed, wanted = self._runs.get(id(table)), RUNS_PER_THREAD * sum(workers.values())

@@ -44,7 +44,10 @@ class LeafSum:
         for target, more in zip(self.gradients, other.gradients, strict=True):
             target += more
         return LeafSum(
-            self.gradients, self.value + other.value, _both(self.underflow, other.underflow), self.aside + other.aside
+            self.gradients,
+            self.value + other.value,
+            _concatenate(self.underflow, other.underflow),
+            self.aside + other.aside,
         )
 
 
@@ -69,7 +72,7 @@ class Call:
     def leaf(self, tree: CSFTensor, leaf: Leaf, whole: Sequence[Array | None], zeros: Zeros) -> LeafSum:
         """Sums of one leaf; whole gradients are written in place."""
         if leaf.inside:
-            return self._part(tree, leaf, zeros)
+            return self._sum_part(tree, leaf, zeros)
         run = _Run(self, tree, self.arrays, tree.starts, tree.rows)
         shapes = [shape for shape, target in zip(self.shapes, whole) if target is None]
         pieces = self._pieces(tree.length(leaf), shapes)
@@ -77,7 +80,7 @@ class Call:
         value, underflow = run.over(tree.cut(leaf, pieces), _merged(whole, own), flushed=[g is None for g in whole])
         return LeafSum(tuple(own), value, underflow_of(tree, underflow) if len(underflow) else no_underflow(self.step))
 
-    def _part(self, tree: CSFTensor, leaf: Leaf, zeros: Zeros) -> LeafSum:
+    def _sum_part(self, tree: CSFTensor, leaf: Leaf, zeros: Zeros) -> LeafSum:
         """Sums of a part of one root row: gradients of operands with the root index have its rows only,
         if contiguous.
         """
@@ -152,7 +155,7 @@ class _Run:
                 else gradient
                 for gradient, again in zip(gradients, flushed)
             ]
-            more, underflow = self._listed(piece, own)
+            more, underflow = self._add_entries(piece, own)
             value += more
             underflows.append(underflow)
             for target, gradient in zip(gradients, own):
@@ -160,7 +163,7 @@ class _Run:
                     target += gradient
         return value, underflows[0] if len(underflows) == 1 else np.concatenate(underflows)
 
-    def _listed(self, piece: Leaf, gradients: Sequence[Array]) -> tuple[Array, NDArray[np.int64]]:
+    def _add_entries(self, piece: Leaf, gradients: Sequence[Array]) -> tuple[Array, NDArray[np.int64]]:
         """Add to the gradients; returns F and events, and the positions of underflowing entries."""
         value, underflow = self._run(piece, gradients, UNDERFLOW_POSITIONS)
         if underflow[0] > UNDERFLOW_POSITIONS:  # they did not fit: call again to list them
@@ -186,7 +189,7 @@ def as_stats(total: LeafSum, whole: Sequence[Array | None]) -> Stats:
     return Stats(tuple(_merged(whole, total.gradients)), value, *total.underflow, events)
 
 
-def _both(some: Underflow, more: Underflow) -> Underflow:
+def _concatenate(some: Underflow, more: Underflow) -> Underflow:
     """Underflowing entries of two leaves."""
     if not len(more[0]):
         return some

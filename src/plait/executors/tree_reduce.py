@@ -22,7 +22,7 @@ MAX_IDLE_REQUESTS = 64  # requests after which an unused block is freed
 
 
 @dataclass
-class _Block:
+class _PooledBuffer:
     """Memory, the number of its last request, and that request's array while it is in use."""
 
     memory: memoryview
@@ -34,7 +34,7 @@ class BufferPool:
     """Buffer pool of one executor; thread-safe."""
 
     def __init__(self) -> None:
-        self._blocks: list[_Block] = []
+        self._blocks: list[_PooledBuffer] = []
         self._asked = 0
         self._lock = threading.Lock()
 
@@ -44,13 +44,13 @@ class BufferPool:
         if size < MIN_POOLED_BYTES:
             return np.zeros(shape, dtype), True
         with self._lock:
-            return self._taken(size, shape, dtype)
+            return self._take(size, shape, dtype)
 
-    def _taken(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[AnyArray, bool]:
+    def _take(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[AnyArray, bool]:
         self._asked += 1
         self._blocks = [block for block in self._blocks if self._asked - block.asked < MAX_IDLE_REQUESTS]
         free = [block for block in self._blocks if block.memory.nbytes == size and block.holder() is None]
-        block = free[0] if free else _Block(np.zeros(size, np.uint8).data, 0, lambda: None)
+        block = free[0] if free else _PooledBuffer(np.zeros(size, np.uint8).data, 0, lambda: None)
         if not free:
             self._blocks.append(block)
         # Views hold a reference to the first array that is not a view: this one, since the memory is no array.

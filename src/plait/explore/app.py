@@ -32,7 +32,7 @@ from plait.rendering import html
 from plait.rendering.document import Document, Note, dump_json, render_json
 
 
-class Made(NamedTuple):
+class RenderedPage(NamedTuple):
     """A response: status, media type, bytes, and whether it may be cached."""
 
     status: int
@@ -50,11 +50,11 @@ class PageCache:
 
     def __init__(self, most: int, makers: int) -> None:
         self.most, self.size = most, 0
-        self.made: OrderedDict[str, Made] = OrderedDict()
+        self.made: OrderedDict[str, RenderedPage] = OrderedDict()
         self.making: dict[str, anyio.Event] = {}
         self.makers = defaultdict[str, anyio.CapacityLimiter](partial(anyio.CapacityLimiter, makers))
 
-    async def get(self, key: str, make: Callable[[], Made], lane: str) -> Made:
+    async def get(self, key: str, make: Callable[[], RenderedPage], lane: str) -> RenderedPage:
         """The response to a request; `lane`: queue in which it waits."""
         while True:
             if (page := self.made.get(key)) is not None:
@@ -64,7 +64,7 @@ class PageCache:
                 return await self._make(key, make, lane)
             await self.making[key].wait()
 
-    async def _make(self, key: str, make: Callable[[], Made], lane: str) -> Made:
+    async def _make(self, key: str, make: Callable[[], RenderedPage], lane: str) -> RenderedPage:
         ready = self.making[key] = anyio.Event()
         try:
             made = await anyio.to_thread.run_sync(make, limiter=self.makers[lane])
@@ -75,7 +75,7 @@ class PageCache:
             del self.making[key]
             ready.set()
 
-    def _keep(self, key: str, made: Made) -> None:
+    def _keep(self, key: str, made: RenderedPage) -> None:
         self.made[key] = made
         self.size += len(made.body) + len(key)
         while self.size > self.most:
@@ -140,7 +140,7 @@ class Pages:
     def _answer(self, page: Page, *, as_json: bool) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             try:
-                made = await self._get(page, _asked(request), _address(request), as_json, request.method)
+                made = await self._get(page, _read_request(request), _address(request), as_json, request.method)
             except Moved as moved:
                 return RedirectResponse(moved.address + (".json" if as_json else ""), 303)
             except Refused as refused:
@@ -153,19 +153,19 @@ class Pages:
 
     async def _get(
         self, page: Page, asked: PageRequest, address: str, as_json: bool = False, method: str = "GET"
-    ) -> Made:
+    ) -> RenderedPage:
         key = f"{method} {address} {asked.part}"
-        make = partial(self._made, page, asked, address, as_json)
+        make = partial(self._render, page, asked, address, as_json)
         return await self.kept.get(key, make, LANES.get(page, ""))
 
-    def _made(self, page: Page, asked: PageRequest, address: str, as_json: bool) -> Made:
+    def _render(self, page: Page, asked: PageRequest, address: str, as_json: bool) -> RenderedPage:
         try:
             view = page(self.site, asked)
         except PlaitError as error:
             raise Refused(400, error.message, error.hint or "") from None
         if as_json:
-            return Made(view.status, JSON, render_json(view.document).encode(), view.lasting)
-        return Made(view.status, HTML, self.page(view, _twin(address)).encode(), view.lasting)
+            return RenderedPage(view.status, JSON, render_json(view.document).encode(), view.lasting)
+        return RenderedPage(view.status, HTML, self.page(view, _json_address(address)).encode(), view.lasting)
 
     async def prepare(self) -> None:
         """Make common pages in advance, one after another."""
@@ -185,7 +185,7 @@ class Pages:
     def _file(self, made: Callable[[Site, PageRequest], tuple[str, Iterator[bytes]]]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
             try:
-                name, pieces = made(self.site, _asked(request))
+                name, pieces = made(self.site, _read_request(request))
             except Refused as refused:
                 return _response(self.refusal(refused, False))
             headers = {"Content-Disposition": f'attachment; filename="{name.encode("ascii", "replace").decode()}"'}
@@ -201,15 +201,15 @@ class Pages:
                 "relations": self.site.fit.model.relations, "query": "", **view.more}  # fmt: skip
         return template.render(more)
 
-    def refusal(self, refused: Refused, as_json: bool) -> Made:
+    def refusal(self, refused: Refused, as_json: bool) -> RenderedPage:
         """An error as a page or as JSON."""
         if as_json:
             said = {"error": {"status": refused.status, "what": refused.what, "hint": refused.hint or None}}
-            return Made(refused.status, JSON, dump_json(said).encode())
+            return RenderedPage(refused.status, JSON, dump_json(said).encode())
         notes = [Note(text[:1].upper() + text[1:], quiet=False) for text in (refused.what, refused.hint) if text]
         words = {400: "Not possible", 404: "Not found", 503: "Too many requests"}
         view = PageView(Document(words.get(refused.status, "Not allowed"), notes), status=refused.status)
-        return Made(refused.status, HTML, self.page(view).encode())
+        return RenderedPage(refused.status, HTML, self.page(view).encode())
 
 
 def build(site: Site, host: str = "127.0.0.1") -> ASGIApp:
@@ -253,11 +253,11 @@ def _bug(error: Exception, request: Request) -> Refused:
     return Refused(500, f"this is a bug in Plait: {type(error).__name__}.", hint)
 
 
-def _response(made: Made) -> Response:
+def _response(made: RenderedPage) -> Response:
     return Response(made.body, made.status, media_type=made.kind)
 
 
-def _asked(request: Request) -> PageRequest:
+def _read_request(request: Request) -> PageRequest:
     text = request.scope["query_string"].decode("latin-1")
     try:
         query = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
@@ -274,7 +274,7 @@ def _address(request: Request) -> str:
     return f"{raw}?{query}" if query else raw
 
 
-def _twin(address: str) -> str:
+def _json_address(address: str) -> str:
     """Address of a page's JSON."""
     path, mark, query = address.partition("?")
     return f"{'/index' if path == '/' else path}.json{mark}{query}"

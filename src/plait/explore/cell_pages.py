@@ -190,7 +190,7 @@ def trial(site: Site, asked: PageRequest) -> PageView:
     """A question, its progress, and the answer."""
     asked.fields(())
     job = site.trials.job(asked.path["id"])
-    blocks: list[Block] = [_asked(site, job)]
+    blocks: list[Block] = [_question_facts(site, job)]
     if job.state == "done":
         counts = not site.fit.likelihood[job.question.relation].binary
         whole = counts and all(float(job.answer[when][end]).is_integer() for when in ("before", "after")
@@ -262,7 +262,7 @@ def _words(question: Question) -> str:
     return "an observed zero" if question.value == 0 else f"a link of value {question.value:g}"
 
 
-def _asked(site: Site, job: TrialJob) -> Facts:
+def _question_facts(site: Site, job: TrialJob) -> Facts:
     q, names = job.question, site.names
     return Facts(
         [

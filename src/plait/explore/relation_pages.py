@@ -66,7 +66,7 @@ class LinkTable:
 def relation(site: Site, asked: PageRequest) -> PageView:
     """Known and predicted links from a number on."""
     name = site.names.relation(asked.path["relation"])
-    wanted = _asked(site, name, asked.fields([*site.names.keys(name), *_special(site, name), "links.from"]))
+    wanted = _read_query(site, name, asked.fields([*site.names.keys(name), *_special(site, name), "links.from"]))
     links = _links(site, name, wanted)
     count = len(links)
     start = whole(wanted.fields.get("links.from"), "the first link", 0, max(count - 1, 0))
@@ -89,7 +89,7 @@ def relation(site: Site, asked: PageRequest) -> PageView:
 def relation_csv(site: Site, asked: PageRequest) -> tuple[str, Iterator[bytes]]:
     """The links of the page as a file: its name and chunks."""
     name = site.names.relation(asked.path["relation"])
-    wanted = _asked(site, name, asked.fields([*site.names.keys(name), *_special(site, name)]))
+    wanted = _read_query(site, name, asked.fields([*site.names.keys(name), *_special(site, name)]))
     return f"{name}.csv", _csv(site, name, _links(site, name, wanted).take(slice(0, MAX_FILE_LINKS)))
 
 
@@ -114,7 +114,7 @@ def _special(site: Site, name: str) -> list[str]:
     return ["links.status", "links.sort", *(f"{column}.{end}" for column in _numeric(site, name) for end in ENDS)]
 
 
-def _asked(site: Site, name: str, fields: Mapping[str, str]) -> TableQuery:
+def _read_query(site: Site, name: str, fields: Mapping[str, str]) -> TableQuery:
     """Parameters of the form; blank ones match all."""
     fields = {key: text for key, text in fields.items() if text}
     indices, rows = site.fit.model.equation(name).indices, {}

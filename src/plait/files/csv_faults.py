@@ -166,11 +166,11 @@ def _ragged(layout: TextLayout, line: int, count: int) -> DataError:
     else:
         hint = f"With `quoted=False`, no field can contain {layout.delimiter!r}."
     return DataError(
-        f"{fields}, but the file has {wanted}, {_listed(layout.columns)}.",
+        f"{fields}, but the file has {wanted}, {_quote_names(layout.columns)}.",
         location=FileLocation(layout.path, (line,)),
         hint=hint,
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _quote_names(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:6])) + (", …" if len(names) > 6 else "")

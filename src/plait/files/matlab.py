@@ -109,7 +109,7 @@ def read_matlab(path: str, name: str | None = None) -> Any:
     try:
         check_elements(path)
         variables: Variables = {each: (tuple(map(int, shape)), kind) for each, shape, kind in scipy.io.whosmat(path)}
-        chosen = _chosen(path, variables, name)
+        chosen = _choose_variable(path, variables, name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about other parts of the file
             data: Any = scipy.io.loadmat(path, variable_names=[chosen], spmatrix=False)[chosen]
@@ -146,7 +146,7 @@ def _check_version(path: str) -> None:
         )
 
 
-def _chosen(path: str, variables: Variables, name: str | None) -> str:
+def _choose_variable(path: str, variables: Variables, name: str | None) -> str:
     """The variable to read; errors list numeric arrays."""
     arrays = [each for each, (_, kind) in variables.items() if kind in ARRAYS]
     listed = ", ".join(f"{each} ({' × '.join(map(str, variables[each][0]))})" for each in arrays) or "none"

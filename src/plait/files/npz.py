@@ -39,7 +39,7 @@ def read_npz(path: str, name: str | None = None) -> Any:
             )
         if name is None and "format" in names:
             return _scipy_sparse(path)
-        chosen = _chosen(path, names, name)
+        chosen = _choose_array(path, names, name)
         return _numeric(path, archive[chosen], f"array {chosen!r}")
 
 
@@ -98,7 +98,7 @@ def _with_fill(path: str, coords: Any, data: Any, shape: tuple[int, ...], fill: 
     return sparse.COO(coords, data, shape=shape, fill_value=fill)
 
 
-def _chosen(path: str, names: list[str], name: str | None) -> str:
+def _choose_array(path: str, names: list[str], name: str | None) -> str:
     listed = ", ".join(names) or "none"
     if name is None and len(names) != 1:
         hint = f"Give `name={names[0]!r}`." if names else "Save one."

@@ -15,7 +15,7 @@ from plait.files.source_kinds import (
     check_options,
     existing_file,
     format_of,
-    shown,
+    source_name,
 )
 from plait.forked import refuse_in_fork
 
@@ -151,7 +151,7 @@ def _read_sql(source: Any, options: dict[str, Any]) -> Any:
 def _stripped(table: Any, source: Any) -> Any:
     from plait.files.tabular import stripped
 
-    return stripped(table, shown(source))
+    return stripped(table, source_name(source))
 
 
 def _read_file(path: str, kind: str, options: dict[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from plait.errors import DataError, FileLocation, ParameterError, TableLocation
 from plait.files.csv_dialect import Holds, TextLayout, layout_of
 from plait.files.csv_faults import line_of_row, ragged, skip_bad_rows, unread
 from plait.files.read import read
-from plait.files.source_kinds import ARROW, PARQUET, TEXT, check_options, existing_file, format_of, shown
+from plait.files.source_kinds import ARROW, PARQUET, TEXT, check_options, existing_file, format_of, source_name
 from plait.files.tabular import damaged, lost_in, plan_of, read_arrow, read_parquet, stripped, widen
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _of_query(source: Any, connection: Any, options: dict[str, Any]) -> "Scan":
     check_options(place, asked)
     if connection is None and "table" not in options:
         raise ParameterError(
-            f"the query for {shown(source)} is missing.",
+            f"the query for {source_name(source)} is missing.",
             hint="Give the query first and the URL as `connection`; or give `table`.",
         )
     return QueryScan((), asked, place)
@@ -426,7 +426,7 @@ class QueryScan(Scan):
     @property
     def title(self) -> str:
         """The database and the query."""
-        return f"{shown(self.source)}: {self.options.get('query') or self.options.get('table')}"
+        return f"{source_name(self.source)}: {self.options.get('query') or self.options.get('table')}"
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -451,4 +451,4 @@ class QueryScan(Scan):
         return cast("pl.DataFrame", read(self.source, **self.options))
 
     def _row(self, row: int, column: Any) -> FileLocation:
-        return FileLocation(shown(self.source), (), column, (row,))
+        return FileLocation(source_name(self.source), (), column, (row,))

@@ -187,12 +187,12 @@ def check_options(source: Any, options: dict[str, Any]) -> None:
             takes = f"Its options are {', '.join(known)}." if known else "It has no options."
             takes = f"{suggestion(option, known)}{takes}"
             raise ParameterError(
-                f"`{option}` is not an option for {shown(source)}.",
+                f"`{option}` is not an option for {source_name(source)}.",
                 hint=takes,
             )
 
 
-def shown(source: Any) -> str:
+def source_name(source: Any) -> str:
     """A source in an error, without password."""
     if isinstance(source, str) and "://" in source:
         return without_password(source)
@@ -220,7 +220,7 @@ def _by_word(source: Any, word: str) -> FileFormat:
     """The format named by `kind`; refused for databases."""
     if not isinstance(source, (str, os.PathLike)) or "://" in os.fspath(source):
         raise ParameterError(
-            f"`kind` is not an option for {shown(source)}.",
+            f"`kind` is not an option for {source_name(source)}.",
             hint="Use `kind` for files without a known ending.",
         )
     by_word = _with_ending(f".{word}".casefold()) if isinstance(word, str) else None
@@ -259,4 +259,4 @@ def _by_scheme(url: str) -> FileFormat:
         hint = "Download the file and read it by its path."
     else:
         hint = f"{suggestion(scheme, SCHEMES)}{ANOTHER}"
-    raise DataError(f"{scheme}:// cannot be read.", location=FileLocation(shown(url)), hint=hint)
+    raise DataError(f"{scheme}:// cannot be read.", location=FileLocation(source_name(url)), hint=hint)

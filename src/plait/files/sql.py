@@ -13,7 +13,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from plait.errors import DataError, FileLocation, ParameterError, suggestion
-from plait.files.source_kinds import existing_file, scrubbed, shown
+from plait.files.source_kinds import existing_file, scrubbed, source_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -199,11 +199,11 @@ def sql_batches(source: Any, size: int, query: str | None = None, table: str | N
             if callable(getattr(cursor, "fetch_record_batch", None)):
                 reader = cursor.fetch_record_batch()
                 for batch in reader:
-                    yield table_of_batches(_Batches(reader.schema, [batch]), shown(source))
+                    yield table_of_batches(_Batches(reader.schema, [batch]), source_name(source))
                 return
             names = [str(column[0]) for column in cursor.description]
             for rows in _batches(cursor, size):
-                yield table_of_rows(names, [rows], shown(source))
+                yield table_of_rows(names, [rows], source_name(source))
 
 
 class _Batches(NamedTuple):
@@ -236,7 +236,7 @@ def _check_rows(columns: Any, source: Any) -> None:
     if not columns:
         raise DataError(
             "the statement returns no table.",
-            location=FileLocation(shown(source)),
+            location=FileLocation(source_name(source)),
             hint="Use a query: select … from ….",
         )
 
@@ -246,7 +246,7 @@ def _statement(source: Any, query: str | None, table: str | None) -> str:
         one, other = "`query`", "`table`"
         both = f"{one} and {other} are both given" if query is not None else f"neither {one} nor {other} is given"
         raise ParameterError(
-            f"{both} for {shown(source)}.",
+            f"{both} for {source_name(source)}.",
             hint='Give either `query="select …"` or `table="visits"`.',
         )
     if table is None:
@@ -261,8 +261,8 @@ def _ask(connection: Any, statement: str, source: Any, hint: Callable[[], str]) 
     with _server_errors(source, hint), closing(connection.cursor()) as cursor:
         _execute(cursor, statement, source)
         if callable(getattr(cursor, "fetch_record_batch", None)):
-            return table_of_batches(cursor.fetch_record_batch(), shown(source))
-        return table_of_rows([str(column[0]) for column in cursor.description], _batches(cursor), shown(source))
+            return table_of_batches(cursor.fetch_record_batch(), source_name(source))
+        return table_of_rows([str(column[0]) for column in cursor.description], _batches(cursor), source_name(source))
 
 
 def _batches(cursor: Any, size: int = 50_000) -> Iterator[list[Any]]:
@@ -283,7 +283,9 @@ def _server_errors(source: Any, hint: Callable[[], str]) -> Iterator[None]:
             words = scrubbed(words, source)
         refused = isinstance(source, str) and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH
         advice = READING_ONLY if refused else hint()
-        raise DataError(f"error of the database: {words}", location=FileLocation(shown(source)), hint=advice) from None
+        raise DataError(
+            f"error of the database: {words}", location=FileLocation(source_name(source)), hint=advice
+        ) from None
 
 
 def _words(message: str) -> str:
@@ -328,7 +330,7 @@ def _postgresql(url: str) -> Any:
     except ImportError:
         raise DataError(
             "the driver of PostgreSQL is not installed.",
-            location=FileLocation(shown(url)),
+            location=FileLocation(source_name(url)),
             hint="Install it: pip install 'tensorplait[sql]'.",
         ) from None
     with _server_errors(url, lambda: "Check user, password, host, port and database of the URL."):

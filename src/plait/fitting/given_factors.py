@@ -53,7 +53,7 @@ def make_problem(
     """The problem of the loop, at its start."""
     free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
     starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
-    learnt = _learnt(init, parts) if isinstance(init, Fit) else {}
+    learnt = _earlier_params(init, parts) if isinstance(init, Fit) else {}
     problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest, learnt)
     if held:
         fit_scales_alone(problem, random, held, late)
@@ -62,7 +62,7 @@ def make_problem(
     return problem
 
 
-def _learnt(init: Fit, parts: Sequence[RelationData]) -> dict[str, dict[str, float]]:
+def _earlier_params(init: Fit, parts: Sequence[RelationData]) -> dict[str, dict[str, float]]:
     """Likelihood parameters of an earlier fit, for likelihoods that are the same."""
     return {
         part.name: init.likelihood_params[part.name]
@@ -71,7 +71,7 @@ def _learnt(init: Fit, parts: Sequence[RelationData]) -> dict[str, dict[str, flo
     }
 
 
-def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
+def fixed_arrays(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
     """Given factors; posteriors that are points, or that EM and MAP take as points, become arrays.
 
     Other posteriors are their own prior: q = p, so they add nothing to the ELBO.
@@ -92,10 +92,10 @@ def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
 def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, FactorState]:
     """Given factors with latent indices or uncertainty, which are never updated; exposures are not included."""
     names = [name for name in fixed if model.factor(name).latent or isinstance(fixed[name], Posterior)]
-    return {name: _given(layouts[name], fixed[name]) for name in names}
+    return {name: _fixed_state(layouts[name], fixed[name]) for name in names}
 
 
-def _given(layout: Layout, given: Any) -> FactorState:
+def _fixed_state(layout: Layout, given: Any) -> FactorState:
     if isinstance(given, Posterior):
         C, D = (
             _packed(layout, array, "fixed", least=MIN_POSTERIOR_MEAN) for array in (given.concentration, given.scale)

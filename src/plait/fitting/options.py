@@ -219,7 +219,9 @@ def table() -> str:
         if option.toml:
             command = f"`{flag(option)}`" if option.command else ""
             place = "top of the file" if option.name == "rank" else f"`{option.name}`"
-            lines.append(f"| `{option.name}` | {_shown(option.default)} | {option.help} | {place} | {command} |")
+            lines.append(
+                f"| `{option.name}` | {_write_default(option.default)} | {option.help} | {place} | {command} |"
+            )
     return "\n".join(lines)
 
 
@@ -228,5 +230,5 @@ def flag(option: Option) -> str:
     return f"--{option.name.replace('_', '-')}"
 
 
-def _shown(default: Any) -> str:
+def _write_default(default: Any) -> str:
     return "" if default is None else f"`{default!r}`" if not isinstance(default, Gamma) else "0.5, 10"

@@ -25,7 +25,7 @@ from plait.data.titles import bind_titles
 from plait.errors import ParameterError, TableLocation, warn_of
 from plait.executors import Executor, Threads
 from plait.fitting import validation
-from plait.fitting.given_factors import as_given, check_alike, given_factors, make_problem, warm_priors
+from plait.fitting.given_factors import check_alike, fixed_arrays, given_factors, make_problem, warm_priors
 from plait.fitting.options import AUTO, DEFAULT_PRIOR, Options
 from plait.fitting.validation import check_joins, check_ties
 from plait.inference.gamma import FactorState, Gamma, Prior
@@ -145,7 +145,7 @@ def check_arguments(
         bound = _with_begun_likelihoods(bound, manifest(given.init)["likelihood"])
     chains = validation.chained(model, given.prior, given.method, free)
     pairs = pairs_of(bound, free, chains)
-    fixed = as_given(given.fixed or {}, given.method)
+    fixed = fixed_arrays(given.fixed or {}, given.method)
     sparse = [name for name in fixed if name in summed or not model.factor(name).latent]
     exposures = bind_exposures(bound, {name: fixed[name] for name in sparse if not isinstance(fixed[name], Posterior)})
     ranks |= {own.index: own.size for own in exposures.summed.values()}

@@ -271,7 +271,7 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
                 )
                 raise ParameterError(
                     f"`rank`: {index!r} {what}.",
-                    hint=f"The latent indices are {_listed(model.latent)}.",
+                    hint=f"The latent indices are {_join_names(model.latent)}.",
                 )
         chosen = _tied_ranks(model, rank)
     elif rank is not None and not model.latent:
@@ -306,7 +306,7 @@ def _tied_ranks(model: Model, rank: Mapping[str, int]) -> dict[str, int]:
     return {index: by_axis[model.axis(index)][1] for index in model.latent}
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
@@ -324,7 +324,7 @@ def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) ->
         if name not in model.factors:
             raise ParameterError(
                 f"`{argument}`: {name!r} is not a factor of the model.",
-                hint=f"{suggestion(name, model.factors)}The factors are {_listed(model.factors)}.",
+                hint=f"{suggestion(name, model.factors)}The factors are {_join_names(model.factors)}.",
             )
 
 
@@ -528,5 +528,5 @@ def check_tie_indices(model: Model, adapt_prior: Any) -> None:
                 if index not in model.indices or model.axis(index) not in axes:
                     where = "the model" if name is None else f"factor {name}"
                     raise ParameterError(
-                        f"`adapt_prior`: {index!r} is not an index of {where}, which has {_listed(known)}.",
+                        f"`adapt_prior`: {index!r} is not an index of {where}, which has {_join_names(known)}.",
                     )

@@ -19,7 +19,7 @@ from plait.data.sparse.keys import columns_of, coordinate_type, pack
 from plait.data.sparse.sorting import sort_cells
 from plait.incremental.new_cells import NewCells
 from plait.incremental.new_rows import Extension, Fresh
-from plait.incremental.solve_rows import RowPiece, Solution
+from plait.incremental.solve_rows import RowSlice, Solution
 from plait.inference.gamma import Prior
 from plait.inference.state import FactorSnapshot, MomentumState, Record, State
 from plait.model.model import Model
@@ -47,7 +47,7 @@ def extend_state(fit: Fitted, growth: Extension, solution: Solution, record: Rec
     return replace(state, factors=factors, priors=priors, exposed=exposed, history=history, momentum=MomentumState())
 
 
-def layout_of(fit: Fitted, growth: Extension, name: str, pieces: Mapping[RowPiece, Any]) -> Layout:
+def layout_of(fit: Fitted, growth: Extension, name: str, pieces: Mapping[RowSlice, Any]) -> Layout:
     """Layout of a factor with its new entities."""
     whole, factor = fit.state.factors[name].layout, fit.model.factor(name)
     sizes = tuple(len(growth.entities[index]) for index in factor.visible)
@@ -65,7 +65,7 @@ def layout_of(fit: Fitted, growth: Extension, name: str, pieces: Mapping[RowPiec
     )
 
 
-def joined(old: FactorSnapshot, pieces: Mapping[RowPiece, FactorSnapshot], layout: Layout) -> FactorSnapshot:
+def joined(old: FactorSnapshot, pieces: Mapping[RowSlice, FactorSnapshot], layout: Layout) -> FactorSnapshot:
     """Parameters of a factor with the rows of its pieces; stored as before."""
     arrays: list[Array | None] = []
     for n, array in enumerate(old[1:], start=1):
@@ -82,7 +82,7 @@ def _as_stored(array: Any, kind: Any) -> Array:
 
 
 def _joined_rows(
-    old: AnyArray, parts: Mapping[RowPiece, AnyArray], then: Layout, now: Layout, pieces: Mapping[RowPiece, Any]
+    old: AnyArray, parts: Mapping[RowSlice, AnyArray], then: Layout, now: Layout, pieces: Mapping[RowSlice, Any]
 ) -> AnyArray:
     """Stored rows (n_rows, …) of a factor and of its pieces in one array."""
     if then.pairs is not None:
@@ -102,7 +102,7 @@ def _joined_rows(
 
 
 def _joined_pairs(
-    old: AnyArray, parts: Mapping[RowPiece, AnyArray], then: Layout, now: Layout, pieces: Mapping[RowPiece, Any]
+    old: AnyArray, parts: Mapping[RowSlice, AnyArray], then: Layout, now: Layout, pieces: Mapping[RowSlice, Any]
 ) -> AnyArray:
     """The same for a factor over pairs: rows of pairs, then shared rows."""
     pairs: Any = now.pairs

@@ -15,14 +15,14 @@ from plait.data.binding.given import Exposures, term_key
 from plait.data.encoding.names import Labels
 from plait.data.observation.links import LinksInMemory
 from plait.data.observation.structural_zeros import StructuralZeros
-from plait.data.titles import grown_titles
+from plait.data.titles import extended_titles
 from plait.errors import DataError, ParameterError, TableLocation
 from plait.executors import Threads
 from plait.incremental.extend import extend_known, extend_state, mark_of, public
 from plait.incremental.new_cells import NewCells, blocks_of, refuse_exposed
 from plait.incremental.new_exposures import restricted
 from plait.incremental.new_rows import Extension, Fresh, read, rule_of
-from plait.incremental.solve_rows import RowPiece, Solution, solve
+from plait.incremental.solve_rows import RowSlice, Solution, solve
 from plait.inference.state import FactorSnapshot, Record
 from plait.storage.fitted import Fitted, Posterior, posterior_of, prior_of
 
@@ -95,7 +95,7 @@ def extend_fit(
         "exposures": growth.exposures,
         "fingerprint": mark_of(fit, growth, fresh),
         "settings": fit.settings | {"folded": _before(fit, growth)},
-        "titles": grown_titles(fit.titles, growth.entities),
+        "titles": extended_titles(fit.titles, growth.entities),
     }
     members = []
     for member, solution in zip(fit.members, solutions):
@@ -217,7 +217,7 @@ def _transient_parts(member: Fitted, growth: Extension, solution: Solution) -> d
     theirs, priors, log_scales = dict[str, Posterior](), dict(member.prior), member.state.log_scales or {}
     for name in dict.fromkeys(piece.factor for piece in solution.pieces):
         visible = member.model.factor(name).visible
-        piece = RowPiece(name, tuple(bool(growth.new(index)) for index in visible))
+        piece = RowSlice(name, tuple(bool(growth.new(index)) for index in visible))
         kept, scale = FactorSnapshot.of(solution.pieces[piece]), log_scales.get(name, 0.0)
         theirs[name] = posterior_of(kept, scale)
         if piece in solution.priors:

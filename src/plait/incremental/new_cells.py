@@ -72,7 +72,7 @@ def blocks_of(fit: Fitted, growth: Extension, fresh: Mapping[str, Fresh], what: 
             continue  # no new entity on its axes
         refuse_exposed(fit, growth, equation, what)
         for pattern in patterns(growth, equation, fit.known[equation.relation].groups):
-            block = _block(fit, growth, equation, rule, fresh.get(equation.relation), pattern)
+            block = _block_of(fit, growth, equation, rule, fresh.get(equation.relation), pattern)
             if block.weights.terms:
                 blocks.append(block)
     return blocks
@@ -101,7 +101,7 @@ def refuse_exposed(fit: Fitted, growth: Extension, equation: Equation, what: str
                 )
 
 
-def _block(
+def _block_of(
     fit: Fitted, growth: Extension, equation: Equation, rule: Rule, fresh: Fresh | None, pattern: Pattern
 ) -> NewCells:
     indices, known = equation.indices, fit.known[equation.relation]
@@ -113,7 +113,7 @@ def _block(
     hidden = _hidden(fit, rule, fresh, equation, pattern, old, starts, shape, listed)
     observed = observe(
         indices, shape, CSFIndex.of(indices, shape, listed), own, rule.unlisted,
-        _seen(rule, fresh, indices, pattern, old, shape), hidden, rule.weight, groups,
+        _observed_rows(rule, fresh, indices, pattern, old, shape), hidden, rule.weight, groups,
     )  # fmt: skip
     exposures = tuple(
         restricted(growth.exposures.of(equation.relation, number), starts, shape)
@@ -142,7 +142,7 @@ def _split(groups: Groups, pattern: Pattern) -> Groups:
     return tuple(part for part in parts if len(part) > 1)
 
 
-def _seen(
+def _observed_rows(
     rule: Rule, fresh: Fresh | None, indices: tuple[str, ...], pattern: Pattern, old: tuple[int, ...],
     shape: tuple[int, ...],
 ) -> dict[str, NDArray[np.bool_]]:  # fmt: skip

@@ -49,7 +49,7 @@ def learn_rows(
         new = ~known.contain(inside.cells)
         refuse_again(fit.likelihood[name], fresh, inside, new)
         M = _observed(larger, known, model, name, growth, fresh, inside, new)
-        links = larger.links.plus(inside.taken(inside.values > 0))
+        links = larger.links.plus(inside.take(inside.values > 0))
         larger = replace(larger, links=links, boxes=(Box((0,) * len(shape), M),))
     learnt = among_learnt(model, name, n_learnt)
     parts = [
@@ -59,7 +59,7 @@ def learn_rows(
     ]
     if inside is not None:
         early = (inside.values > 0) & learnt(inside.cells)
-        parts.append(inside.taken(early))
+        parts.append(inside.take(early))
     return larger, summed(parts, shape)
 
 

@@ -79,7 +79,7 @@ def read(
         for name, relation in relations.items()
     }
     tables = {name: source for name, source in sources.items() if isinstance(source, TableSource)}
-    growth = extension(fit, _grown(fit, tables), fixed, what)
+    growth = extension(fit, _extended_names(fit, tables), fixed, what)
     cells = {}
     for name, source in sources.items():
         assert isinstance(source, TableSource)
@@ -158,7 +158,7 @@ def extension(fit: Fitted, axes: Mapping[str, Labels], fixed: Mapping[str, Any] 
     return Extension(entities, old, extend_exposures(fit, entities, fixed, what))
 
 
-def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> dict[str, Labels]:
+def _extended_names(fit: Fitted, sources: Mapping[str, TableSource]) -> dict[str, Labels]:
     """Names of every axis, followed by those of new rows in ascending order."""
     import polars as pl
 

@@ -54,7 +54,7 @@ class RowMomentum:
             for now, end, then in zip(problem.parameters(name), ends, self.before[name]):
                 top, bottom = (1 + beta) * end + (1 - beta) * then, (1 - beta) * end + (1 + beta) * then
                 np.multiply(end, np.divide(top, bottom, out=np.ones_like(end), where=bottom > 0), out=now)
-            problem.place(name)
+            problem.refresh(name)
         self.before[name] = ends
         self.begun[name] = tuple(array.copy() for array in problem.parameters(name))
 
@@ -73,7 +73,7 @@ def _log(x: Array, y: Array) -> Array:
     return np.log(np.divide(x, y, out=np.ones_like(x), where=there))
 
 
-class RowPiece(NamedTuple):
+class RowSlice(NamedTuple):
     """Part of a factor with new rows along some of its visible indices."""
 
     factor: str
@@ -91,9 +91,9 @@ class Solution:
     new cells and rows.
     """
 
-    pieces: Mapping[RowPiece, FactorState]
-    priors: Mapping[RowPiece, Prior]
-    exposed: Mapping[RowPiece, NDArray[np.bool_]]
+    pieces: Mapping[RowSlice, FactorState]
+    priors: Mapping[RowSlice, Prior]
+    exposed: Mapping[RowSlice, NDArray[np.bool_]]
     bound: float
 
 
@@ -106,7 +106,7 @@ def solve(
     layouts = {piece: layout_of(fit, growth, piece, blocks) for piece in pieces}
     priors = {piece: prior_of(state, piece, layouts[piece]) for piece in pieces if piece.factor in state.priors}
     factors = {p.name: _start(state, p, layouts[p], priors.get(p), cast(Method, fit.method)) for p in pieces}
-    parts = [_part(fit, growth, block, number, factors) for number, block in enumerate(blocks)]
+    parts = [_relation_of_block(fit, growth, block, number, factors) for number, block in enumerate(blocks)]
     free = tuple(piece.name for piece in pieces)
     named = {piece.name: prior for piece, prior in priors.items()}
     learnt = {name: dict(own) for name, own in state.likelihood_params.items()}
@@ -127,7 +127,7 @@ def solve(
     return Solution({p: factors[p.name] for p in pieces}, priors, exposed, problem.objective(counted))
 
 
-def pieces_of(fit: Fitted, growth: Extension, what: str) -> list[RowPiece]:
+def pieces_of(fit: Fitted, growth: Extension, what: str) -> list[RowSlice]:
     """All parts of factors with a new entity."""
     pieces = []
     for name in (name for name in fit.model.factors if name in fit.state.factors):
@@ -147,7 +147,7 @@ def pieces_of(fit: Fitted, growth: Extension, what: str) -> list[RowPiece]:
                 hint=f"Add one side at a time: first rows with new {visible[0]} and known {visible[1]}.",
             )
         patterns = [()] if not visible else _patterns(new)
-        pieces += [RowPiece(name, pattern) for pattern in patterns if any(pattern)]
+        pieces += [RowSlice(name, pattern) for pattern in patterns if any(pattern)]
     return pieces
 
 
@@ -158,7 +158,7 @@ def _patterns(new: Sequence[bool]) -> list[Pattern]:
     return patterns
 
 
-def layout_of(fit: Fitted, growth: Extension, piece: RowPiece, blocks: Sequence[NewCells]) -> Layout:
+def layout_of(fit: Fitted, growth: Extension, piece: RowSlice, blocks: Sequence[NewCells]) -> Layout:
     whole, factor = fit.state.factors[piece.factor].layout, fit.model.factor(piece.factor)
     sizes = tuple(growth.new(index) if new else growth.old[index] for index, new in zip(factor.visible, piece.pattern))
     ranks = whole.sizes[len(whole.visible) :]
@@ -169,7 +169,7 @@ def layout_of(fit: Fitted, growth: Extension, piece: RowPiece, blocks: Sequence[
 
 
 def _linked(
-    piece: RowPiece,
+    piece: RowSlice,
     visible: tuple[str, ...],
     indices: tuple[str, ...],
     sizes: tuple[int, ...],
@@ -186,7 +186,7 @@ def _linked(
     return distinct(np.concatenate(rows), sizes)
 
 
-def prior_of(state: State, piece: RowPiece, own: Layout) -> Prior:
+def prior_of(state: State, piece: RowSlice, own: Layout) -> Prior:
     """Prior of a piece: that of its factor, averaged along axes with new rows; of new periods their forecast."""
     prior, layout = state.priors[piece.factor], state.factors[piece.factor].layout
     if layout.pairs is not None:
@@ -203,7 +203,7 @@ def prior_of(state: State, piece: RowPiece, own: Layout) -> Prior:
     return Prior(_averaged(A if len(parameters) > 1 else np.maximum(A, 1.0), others), _averaged(B, others))
 
 
-def _continues(state: State, piece: RowPiece) -> bool:
+def _continues(state: State, piece: RowSlice) -> bool:
     """Whether the rows of a piece are later periods of a chain."""
     chain = state.priors[piece.factor].chain
     return chain is not None and piece.pattern[chain.axis]
@@ -214,7 +214,7 @@ def _averaged(array: Array, axes: tuple[int, ...]) -> Array:
     return array.mean(axis=long, keepdims=True) if long else array
 
 
-def _start(state: State, piece: RowPiece, layout: Layout, prior: Prior | None, method: Method) -> FactorState:
+def _start(state: State, piece: RowSlice, layout: Layout, prior: Prior | None, method: Method) -> FactorState:
     """A piece at its start: the prior; for points the average of all other rows."""
     if method == "vb":
         assert prior is not None
@@ -236,7 +236,7 @@ def _start(state: State, piece: RowPiece, layout: Layout, prior: Prior | None, m
 
 
 def _shared_rows(
-    state: State, pieces: Sequence[RowPiece], factors: dict[str, FactorState]
+    state: State, pieces: Sequence[RowSlice], factors: dict[str, FactorState]
 ) -> Callable[[Problem, str], None]:
     """Function that restores, after each update, the rows that pairs of a known entity share."""
     rows: dict[str, tuple[Array, ...]] = {}
@@ -254,7 +254,7 @@ def _shared_rows(
             assert factor.layout.pairs is not None
             for array, own in zip(factor.parameters, rows[name]):
                 array[len(factor.layout.pairs) :] = own
-            problem.place(name)
+            problem.refresh(name)
 
     for name in rows:
         factor = factors[name]
@@ -267,7 +267,7 @@ def _shared_rows(
     return put_back
 
 
-def _part(
+def _relation_of_block(
     fit: Fitted, growth: Extension, block: NewCells, number: int, factors: dict[str, FactorState]
 ) -> RelationData:
     """A block for inference; fixed parts of factors are added."""
@@ -309,7 +309,7 @@ def _use(
     factor = fit.model.factor(occurrence.factor)
     here = dict(zip(factor.indices, occurrence.indices))
     side = dict(zip(block.equation.indices, block.pattern))
-    piece = RowPiece(occurrence.factor, tuple(side[here[index]] for index in factor.visible))
+    piece = RowSlice(occurrence.factor, tuple(side[here[index]] for index in factor.visible))
     if any(piece.pattern):
         return piece.name, occurrence.indices
     few = lumped.get(here[factor.visible[0]]) if len(factor.visible) == 1 else None

@@ -22,7 +22,7 @@ from plait.data.observation.weights import Weights
 from plait.data.sparse.csf import CSFCache
 from plait.data.sparse.csf_index import distinct
 from plait.data.sparse.keys import columns_of
-from plait.data.titles import grown_titles
+from plait.data.titles import extended_titles
 from plait.errors import ParameterError
 from plait.executors import Executor, Threads
 from plait.incremental.extend import extend_state, mark_of
@@ -62,7 +62,7 @@ def update(fit: Fit, data: Any, *, iterations: int = 5, fixed: Mapping[str, Any]
     settings = {word: value for word, value in fit.settings.items() if word != "folded"}
     origin = Origin(
         fit.model, fit.method, fit.seed, growth.entities, fit.likelihood, exposures, known, settings,
-        mark_of(fit, growth, fresh), grown_titles(fit.titles, growth.entities), fit.calibration,
+        mark_of(fit, growth, fresh), extended_titles(fit.titles, growth.entities), fit.calibration,
     )  # fmt: skip
     stop = Stop(
         Reason.MAX_ITER, f"updated with new links by {plural(iterations, 'iteration')}; before: {fit.stop.sentence}"
@@ -71,7 +71,7 @@ def update(fit: Fit, data: Any, *, iterations: int = 5, fixed: Mapping[str, Any]
     members = [
         Member(
             m.seed,
-            _learnt(m, growth, blocks, known, links, exposures, n_learnt, iterations, executor, forest),
+            _learn_member(m, growth, blocks, known, links, exposures, n_learnt, iterations, executor, forest),
             stop,
             m.given_names,
         )
@@ -100,7 +100,7 @@ def _refuse(fit: Fitted) -> None:
         rule_of(fit, name, WHAT)
 
 
-def _learnt(
+def _learn_member(
     fit: Fitted, growth: Extension, blocks: Sequence[NewCells], known: Mapping[str, Known],
     links: Mapping[str, LinkArrays], exposures: Exposures, n_learnt: Mapping[str, int],
     iterations: int, executor: Executor, forest: CSFCache,
@@ -117,7 +117,9 @@ def _learnt(
     free = tuple(name for name in model.factors if name in state.divergences)
     learnt = {name: dict(own) for name, own in state.likelihood_params.items()}
     parts = [
-        _part(fit, e, known[e.relation], _held(e, known[e.relation], links[e.relation]), exposures)
+        _relation_of_links(
+            fit, e, known[e.relation], _links_in_memory(e, known[e.relation], links[e.relation]), exposures
+        )
         for e in model.equations
     ]
     problem = Problem(method, parts, factors, free, dict(state.priors), executor, likelihood_params=learnt)
@@ -145,7 +147,10 @@ def _bound(whole: Problem, problem: Problem) -> float:
 def _whole(fit: Fitted, equation: Equation, known: Known, exposures: Exposures) -> list[RelationData]:
     """All links of a relation for their share of the objective, part by part, without M, which is already included."""
     nothing = Weights(equation.indices, known.shape, ())
-    return [_part(fit, equation, known, links.with_link_weights(), exposures, nothing) for links in known.links.parts]
+    return [
+        _relation_of_links(fit, equation, known, links.with_link_weights(), exposures, nothing)
+        for links in known.links.parts
+    ]
 
 
 def _of_sums(likelihood: Likelihood, known: Known, state: Mapping[str, float]) -> float:
@@ -178,7 +183,11 @@ def _rescale_counts(
         name = equation.relation
         nothing = Weights.constant(equation.indices, known[name].shape, 0.0)
         for links, count in choose_known(fit.model, name, fit.known[name], n_learnt):
-            parts.append(_part(fit, equation, known[name], _held(equation, known[name], links), exposures, nothing))
+            parts.append(
+                _relation_of_links(
+                    fit, equation, known[name], _links_in_memory(equation, known[name], links), exposures, nothing
+                )
+            )
             each.append(count)
     chosen = Problem(
         problem.method,
@@ -246,7 +255,9 @@ def _exposed(fit: Fitted, n_learnt: Mapping[str, int], executor: Executor) -> di
                 vector = (np.arange(size) < n_learnt[model.axis(index)]).astype(np.float64)
                 M = M * Weights.from_vector(equation.indices, known.shape, index, vector)
         none = LinkArrays.none(len(known.shape))
-        parts.append(_part(fit, equation, known, _held(equation, known, none), fit.exposures, M))
+        parts.append(
+            _relation_of_links(fit, equation, known, _links_in_memory(equation, known, none), fit.exposures, M)
+        )
     factors = {name: kept.factor() for name, kept in fit.state.factors.items()}
     free = tuple(name for name in model.factors if name in fit.state.divergences)
     problem = Problem(cast(Method, fit.method), parts, factors, free, dict(fit.state.priors), executor)
@@ -257,12 +268,12 @@ def _exposed(fit: Fitted, n_learnt: Mapping[str, int], executor: Executor) -> di
     return exposures
 
 
-def _held(equation: Equation, known: Known, links: LinkArrays) -> Links:
+def _links_in_memory(equation: Equation, known: Known, links: LinkArrays) -> Links:
     """Some links of a relation, in memory."""
     return LinksInMemory.of(equation.indices, known.shape, *links)
 
 
-def _part(
+def _relation_of_links(
     fit: Fitted, equation: Equation, known: Known, links: Links, exposures: Exposures, M: Weights | None = None
 ) -> RelationData:
     """A relation for inference, with some of its links and all observations."""

@@ -127,10 +127,10 @@ class Momentum:
             moves = problem.exposed[name].copy()  # rows without data keep their prior
             for now, before in zip(problem.parameters(name), self.before[name]):
                 problem.executor.rows(_work(beta, moves, now, before), *now.shape)
-            problem.place(name)
+            problem.refresh(name)
 
     def _rollback(self, problem: Problem) -> None:
         for name in problem.free:
             for now, before in zip(problem.parameters(name), self.before[name]):
                 np.copyto(now, before)
-            problem.place(name)
+            problem.refresh(name)

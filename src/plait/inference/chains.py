@@ -21,7 +21,7 @@ from plait.codegen.layout import Layout
 from plait.codegen.step import padded
 from plait.executors import Executor
 from plait.inference.chain_kernels import chain_terms, update_chains
-from plait.inference.gamma import ZERO, FactorState, Prior, RowShape, place_points, solve_concentration, writable
+from plait.inference.gamma import ZERO, FactorState, Prior, RowShape, refresh_points, solve_concentration, writable
 from plait.inference.row_kernels import settle_rows
 from plait.inference.updates import RowEvidence
 from plait.jit import WIDTH
@@ -73,7 +73,7 @@ def update_chain(
         if method == "vb":
             settle_rows(0, layout.rows, *shape, *factor.derived)
         else:
-            place_points(factor, 0, layout.rows)
+            refresh_points(factor, 0, layout.rows)
     return value
 
 

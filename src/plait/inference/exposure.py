@@ -98,7 +98,7 @@ class _BoxGroup:
 
 
 def _mean(member: Use, factors: Mapping[str, FactorState]) -> Array:
-    return np.asarray(member.layout.unpack(member.taken(factors).mean), np.float64)
+    return np.asarray(member.layout.unpack(member.take(factors).mean), np.float64)
 
 
 def _grouped(members: Sequence[Use]) -> list[list[Use]]:
@@ -195,7 +195,7 @@ class ExposureSums:
             return self.total
         name = name or next(iter(self.members))
         exposure = self(name, factors) if exposure is None else exposure
-        factor = self.members[name].taken(factors)
+        factor = self.members[name].take(factors)
         if exposure.shape[0] == 1:
             return float(np.sum(factor.total("mean", self.executor) * exposure))
         return dot_mean(factor, exposure, self.executor)
@@ -257,7 +257,7 @@ class _DenseTerm:
 
     def reduced(self, name: str, factors: Mapping[str, FactorState]) -> Array:
         """Mean of a factor, weighted and summed over its private indices; cached by version."""
-        factor = self.members[name].taken(factors)
+        factor = self.members[name].take(factors)
         if name not in self._kept or self._kept[name][0] != factor.version:
             self._kept[name] = (factor.version, self._reduce(name, factor))
         return self._kept[name][1]
@@ -360,7 +360,7 @@ class _TableTerm:
 
     def _operand(self, group: _Group, factors: Mapping[str, FactorState]) -> Array:
         if group.plain:
-            return self.dense.members[group.names[0]].taken(factors).mean
+            return self.dense.members[group.names[0]].take(factors).mean
         dense = self.dense
         vectors = dense.vectors_of(self._joining(group))
         einsum = dense.einsum(

@@ -20,7 +20,7 @@ from plait.inference.row_kernels import (
     dot_rows,
     prior_lgammas,
     prior_rates,
-    rows_place,
+    refresh_rows,
     rows_point,
     settle_rows,
     sum_rows,
@@ -292,15 +292,15 @@ def _spread(work: Callable[[int, int], float], shape: tuple[int, ...], executor:
 
 def point(layout: Layout, stored: Array) -> FactorState:
     """A factor that is known exactly (EM, MAP, given)."""
-    return _made(layout, stored)
+    return _new_factor(layout, stored)
 
 
 def posterior(layout: Layout, concentration: Array, scale: Array) -> FactorState:
     """A factor with a Gamma posterior; `concentration` and `scale` are stored arrays with padding 0."""
-    return _made(layout, concentration, scale)
+    return _new_factor(layout, concentration, scale)
 
 
-def _made(layout: Layout, *parameters: Array) -> FactorState:
+def _new_factor(layout: Layout, *parameters: Array) -> FactorState:
     log_geomean = np.full_like(parameters[0], -np.inf)
     factor = FactorState(layout, parameters, log_geomean, np.zeros_like(log_geomean), np.zeros(layout.rows))
     _follow(factor)
@@ -326,13 +326,13 @@ def become_posterior(factor: FactorState, concentration: Array, scale: Array) ->
 def _follow(factor: FactorState) -> None:
     """Recompute the derived arrays from the parameters."""
     if factor.is_point:
-        place_points(factor, 0, factor.layout.rows)
+        refresh_points(factor, 0, factor.layout.rows)
         return
     arrays = *prior_terms(*NO_PRIOR), *factor.parameters, *factor.derived
-    rows_place(0, factor.layout.rows, *RowShape.of(factor.layout), *arrays)
+    refresh_rows(0, factor.layout.rows, *RowShape.of(factor.layout), *arrays)
 
 
-def place_points(factor: FactorState, lo: int, hi: int) -> None:
+def refresh_points(factor: FactorState, lo: int, hi: int) -> None:
     """Recompute the statistics of rows lo … hi − 1 of a point: an update without data, prior or exposure."""
     shape, nothing = RowShape.of(factor.layout), (ZERO,) * 5
     rows_point(lo, hi, *shape, *nothing, writable(factor.mean), *factor.derived)

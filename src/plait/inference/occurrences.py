@@ -49,7 +49,7 @@ class Use:
         """Occurrence for the pairs without their own row."""
         return replace(self, visible=self.visible[:1], layout=self.layout.shared, shared=True)
 
-    def taken(self, factors: Mapping[str, FactorState]) -> FactorState:
+    def take(self, factors: Mapping[str, FactorState]) -> FactorState:
         """The factor, or its rows that pairs share."""
         return factors[self.factor].shared if self.shared else factors[self.factor]
 

@@ -182,7 +182,9 @@ class Dressed:
         values = tree.entries.astype(np.float64)
         entries = tree.entries if self._as_stored else self._entries(tree, columns, values)
         side_values = (
-            [self.likelihood.stored(np.maximum(values, _least(values)))] if self.likelihood.reads_values else []
+            [self.likelihood.stored(np.maximum(values, _smallest_positive(values)))]
+            if self.likelihood.reads_values
+            else []
         )
         side_values += [_at(V, columns) for V in self.exposures]
         return replace(
@@ -205,7 +207,7 @@ def _at(V: Weights, columns: Sequence[AnyArray]) -> Array:
     return np.concatenate([np.zeros(0), *(V.at(np.stack([c[piece] for c in columns], axis=1)) for piece in pieces)])
 
 
-def _least(values: Array) -> float:
+def _smallest_positive(values: Array) -> float:
     """Smallest positive value: stands in for a listed 0, which has weight 0."""
     over = values[values > 0]
     return float(over.min()) if len(over) else 1.0

@@ -20,9 +20,9 @@ from plait.inference.updates import (
     RowEvidence,
     divergence,
     log_density,
-    place_em,
-    place_map,
-    place_vb,
+    refresh_em,
+    refresh_map,
+    refresh_vb,
     update_em,
     update_map,
     update_vb,
@@ -118,18 +118,18 @@ class Problem:
         """C and D of a posterior, Z of a point, as stored."""
         return self.factors[name].parameters
 
-    def place(self, name: str) -> None:
+    def refresh(self, name: str) -> None:
         """Recompute statistics and KL of a factor after its parameters were changed in place."""
         factor = self.factors[name]
         self._ahead.clear()
         if self.method == "em":
-            place_em(factor, self.executor)
+            refresh_em(factor, self.executor)
         elif self.priors[name].chain:
-            (place_vb if self.method == "vb" else place_map)(factor, *NO_PRIOR, self.executor)
+            (refresh_vb if self.method == "vb" else refresh_map)(factor, *NO_PRIOR, self.executor)
             self.divergences[name] = chain_objective(factor, self.priors[name], self.method, self.executor)
         else:
-            place = place_vb if self.method == "vb" else place_map
-            self.divergences[name] = place(factor, *self.spread(name), self.executor)
+            refresh = refresh_vb if self.method == "vb" else refresh_map
+            self.divergences[name] = refresh(factor, *self.spread(name), self.executor)
 
     def cache_exposures(self) -> None:
         """Recompute G of every term by the exposures that the next sweep starts with."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from plait._typing import Array
 from plait.codegen.layout import Layout
-from plait.codegen.plan import Listed, Plan, plan_counts
+from plait.codegen.plan import Plan, TableSize, plan_counts
 from plait.codegen.step import Operand
 from plait.data.binding.sparse_factors import SparseFactor
 from plait.data.observation.weights import Weights
@@ -125,7 +125,7 @@ class RelationSums:
         if self.counts is None:
             return None
         own = {_cells_of(tree) for tree in self.counts.trees}
-        tables = tuple(Listed(tree.order, len(tree), _cells_of(tree) in own) for tree in self.tables)
+        tables = tuple(TableSize(tree.order, len(tree), _cells_of(tree) in own) for tree in self.tables)
         return replace(self.counts.plan, tables=tables)
 
     @property

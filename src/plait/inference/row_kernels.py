@@ -207,7 +207,7 @@ def given_entries(row, c, width, C, D, A, rate, log_rate, log_gamma):
 
 
 @exact_kernel
-def rows_place(lo, hi, real, pad, scaled, A, rate, log_rate, log_gamma, C, D, log_geomean, exp_mean_log, shift):
+def refresh_rows(lo, hi, real, pad, scaled, A, rate, log_rate, log_gamma, C, D, log_geomean, exp_mean_log, shift):
     """Recompute the statistics from C and D; returns −Σ KL(Gamma(C, D) ‖ Gamma(A, 1/rate))."""
     kl = splat(0.0)
     for row in range(lo, hi):

@@ -17,15 +17,15 @@ from plait.inference.gamma import (
     FactorState,
     PriorTerms,
     RowShape,
-    place_points,
     prior_terms,
+    refresh_points,
     writable,
 )
 from plait.inference.row_kernels import (
     N_TERMS,
     density_rows,
     kl_rows,
-    rows_place,
+    refresh_rows,
     rows_point,
     rows_twice,
     rows_vb,
@@ -102,32 +102,32 @@ def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor) ->
     executor.rows(work, *factor.exp_mean_log.shape)
 
 
-def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
+def refresh_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
     """Recompute a posterior from C and D; returns −KL(posterior ‖ prior)."""
     prior = prior_terms(A, B, executor)
     arrays = *RowShape.of(factor.layout), *prior, *factor.parameters, *factor.derived
 
     def work(lo: int, hi: int) -> float:
-        return float(rows_place(lo, hi, *arrays))
+        return float(refresh_rows(lo, hi, *arrays))
 
     factor.version += 1
     return _over_rows(work, factor, prior, _divergences, executor)
 
 
-def place_em(factor: FactorState, executor: Executor) -> None:
+def refresh_em(factor: FactorState, executor: Executor) -> None:
     """Recompute a point from Z."""
 
     def work(lo: int, hi: int) -> float:
-        place_points(factor, lo, hi)
+        refresh_points(factor, lo, hi)
         return 0.0
 
     factor.version += 1
     executor.rows(work, *factor.exp_mean_log.shape)
 
 
-def place_map(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
+def refresh_map(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
     """Recompute a point from Z; returns its log prior density."""
-    place_em(factor, executor)
+    refresh_em(factor, executor)
     prior = prior_terms(A, B, executor)
     return _over_rows(_density(factor, prior), factor, prior, _densities, executor)
 

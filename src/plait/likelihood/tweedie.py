@@ -31,7 +31,7 @@ MAX_SUMMED_RATE = 60.0  # at larger rates a value is nearly a shifted Gamma
 CHUNK_CELLS = 256  # bounds the memory of sums over events
 
 
-class _Seen(NamedTuple):
+class _ShapeSample(NamedTuple):
     """Entries on which κ is chosen, (n_entries,) each, and their sums."""
 
     values: Array
@@ -117,9 +117,9 @@ class Tweedie(Likelihood):
         """κ and θ with the largest bound at these λ, unless κ was given."""
         if self.shape is not None or len(values) == 0:
             return dict(state)
-        seen = self._seen(values, weights, log_rate)
+        seen = self._sample_of(values, weights, log_rate)
         step = len(values) // SAMPLE_ENTRIES + 1
-        some = self._seen(values[::step], weights[::step], log_rate[::step])
+        some = self._sample_of(values[::step], weights[::step], log_rate[::step])
         mean = self.bursts(state)[0]
         tried = [self._settle({"shape": shape, "scale": mean / shape}, some) for shape in SHAPE_GRID]
         best = max(tried, key=lambda other: self._worth(other, some))
@@ -128,16 +128,16 @@ class Tweedie(Likelihood):
         best = self._settle(best, seen)
         return best if self._worth(best, seen) > self._worth(state, seen) else dict(state)
 
-    def _seen(self, values: Floats, weights: Floats, log_rate: Array) -> _Seen:
+    def _sample_of(self, values: Floats, weights: Floats, log_rate: Array) -> _ShapeSample:
         M = np.asarray(weights, np.float64)
-        return _Seen(np.asarray(values, np.float64), M, log_rate, self.sums(values, M))
+        return _ShapeSample(np.asarray(values, np.float64), M, log_rate, self.sums(values, M))
 
-    def _worth(self, state: State, seen: _Seen) -> float:
+    def _worth(self, state: State, seen: _ShapeSample) -> float:
         """ELBO of these entries, up to a constant."""
         term = self.expect(seen.values, seen.log_rate, state)[1]
         return float(seen.weights @ term) + self.constant(seen.sums, state)
 
-    def _settle(self, state: dict[str, float], seen: _Seen) -> dict[str, float]:
+    def _settle(self, state: dict[str, float], seen: _ShapeSample) -> dict[str, float]:
         """θ for a κ at fixed λ."""
         for _ in range(SCALE_UPDATES):
             scale = state["scale"]

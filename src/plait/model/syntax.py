@@ -87,8 +87,8 @@ class Span(Location):
     def excerpt(self) -> str:
         """The line, with carets under the piece."""
         prefix = "  " if self.line.number is None else f"  line {self.line.number}: "
-        start, stop = (_width(_shown(self.line.text[:at])) for at in (self.start, self.stop))
-        return f"{prefix}{_shown(self.line.text)}\n{' ' * (len(prefix) + start)}{'^' * max(1, stop - start)}"
+        start, stop = (_width(_printable(self.line.text[:at])) for at in (self.start, self.stop))
+        return f"{prefix}{_printable(self.line.text)}\n{' ' * (len(prefix) + start)}{'^' * max(1, stop - start)}"
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: characters count from 0."""
@@ -159,7 +159,7 @@ def mistake(what: str, span: Span, hint: str) -> ModelError:
     return ModelError(what, location=span, hint=hint)
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     """The text as it can be printed: tabs expanded, nothing that moves the cursor or cannot be encoded."""
     plain = (c if c.isprintable() or c == "\t" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return "".join(plain).expandtabs(4)

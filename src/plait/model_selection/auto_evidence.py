@@ -40,7 +40,7 @@ def add_evidence(data: Data, given: Options, say: Say, refit: Refit) -> tuple[Da
     if isinstance(given.init, (str, PathLike)):  # a run that continues has its terms
         return _with_terms(data, given, _terms_of_run(given.init))
     given.check()
-    chosen = _asked(data, given.evidence)
+    chosen = _requested_kinds(data, given.evidence)
     terms = {name: _terms(data, name, kinds) for name, kinds in chosen.items()}
     if given.evidence != AUTO:
         return _with_terms(data, given, terms)
@@ -48,7 +48,7 @@ def add_evidence(data: Data, given: Options, say: Say, refit: Refit) -> tuple[Da
     return _with_terms(data, given, terms_added)
 
 
-def _asked(data: Data, evidence: Any) -> dict[str, tuple[str, ...]]:
+def _requested_kinds(data: Data, evidence: Any) -> dict[str, tuple[str, ...]]:
     """Kinds of evidence by relation."""
     if evidence == AUTO:
         return {e.relation: _kinds(data, e) for e in data.model.equations if _suits(data.relations[e.relation], e)}

@@ -287,7 +287,7 @@ def _predicting(given: Options, scale: Scale, warm_up: int, say: Say) -> RankCho
     plain = replace(given, titles=None, max_iter=min(given.max_iter, then))
 
     def refit(data: Data, ranks: Mapping[str, int], seed: int) -> Fit:
-        say(f"trying rank {_shown(ranks)}")
+        say(f"trying rank {_write_ranks(ranks)}")
         return run_fit(data, replace(plain, rank=dict(ranks), seed=seed), short=first)
 
     return search_rank_by_prediction(
@@ -307,7 +307,7 @@ def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
     plain = replace(given, titles=None, adapt_prior=None if given.adapt_prior is None else "factor")
 
     def refit(ranks: Mapping[str, int], seed: int, **others: Any) -> Fit:
-        say(f"trying rank {_shown(ranks)}")
+        say(f"trying rank {_write_ranks(ranks)}")
         given = replace(plain, rank=dict(ranks), seed=seed, warmup=None if "init" in others else plain.warmup)
         return run_fit(data, replace(given, **others))
 
@@ -364,6 +364,6 @@ def _unwatched(record: Record) -> Stop | None:
     return None
 
 
-def _shown(ranks: Mapping[str, int]) -> str:
+def _write_ranks(ranks: Mapping[str, int]) -> str:
     sizes = set(ranks.values())
     return str(sizes.pop()) if len(sizes) == 1 else ", ".join(f"{index} = {size}" for index, size in ranks.items())

@@ -125,7 +125,7 @@ class GridSearch:
 
     def describe(self) -> Document:
         """The search as a document."""
-        names, rows = self._shown()
+        names, rows = self._table_cells()
         return Document(self._title(), (Table(names, rows), *map(Note, self.notes)), self.to_dict())
 
     def _title(self) -> str:
@@ -133,7 +133,7 @@ class GridSearch:
         count = len(self.rows)
         return f"{count} setting{'' if count == 1 else 's'}, compared by {what}; the best first"
 
-    def _shown(self) -> tuple[list[str], list[list[str]]]:
+    def _table_cells(self) -> tuple[list[str], list[list[str]]]:
         """Names and cells for display: a figure and its standard error together."""
         names = [name for name in self.rows[0] if not name.endswith(ERROR_SUFFIX)]
         return names, [[_cell(row, name) for name in names] for row in self.rows]
@@ -312,7 +312,7 @@ class GridRunner:
         data, given = resolve_settings(data.model, data, Options(seed=self.seed, **setting.words, **self.options), say)
         fits = []
         for number, seed in enumerate(member_seeds(self.seed, self.seeds)):
-            say(f"{_shown(setting)}: fit {number + 1} of {self.seeds}")
+            say(f"{_write_setting(setting)}: fit {number + 1} of {self.seeds}")
             fits.append(run_fit(data, replace(given, seed=seed)))
         return fits
 
@@ -440,7 +440,7 @@ def _alike(rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     return tuple(row if plain else row | {"rank": str(row["rank"])} for row in rows)
 
 
-def _shown(setting: Setting) -> str:
+def _write_setting(setting: Setting) -> str:
     likelihood = f", {setting.likelihood}" if setting.likelihood else ""
     return f"rank {setting.rank or 'auto'}, adapt {setting.adapt_prior}{likelihood}"
 

@@ -138,7 +138,7 @@ def card(fit: Fitted, component: int, index: str | None = None, top: int = 8) ->
     import polars as pl
 
     wanted = _checked_index(fit, component, index)
-    return _listed(fit, top).filter((pl.col("component") == component) & (pl.col("index") == wanted))
+    return _cached_components(fit, top).filter((pl.col("component") == component) & (pl.col("index") == wanted))
 
 
 def leading(fit: Fitted, index: str | None = None, top: int = 8) -> "tuple[pl.DataFrame, int]":
@@ -146,7 +146,7 @@ def leading(fit: Fitted, index: str | None = None, top: int = 8) -> "tuple[pl.Da
     import polars as pl
 
     refuse_none(fit)
-    whole = _listed(fit, top)
+    whole = _cached_components(fit, top)
     if index is not None:
         whole = whole.filter(pl.col("index") == _known_index(fit, index))
     shares = pl.sum_horizontal(pl.col("^share_.*$").fill_null(0.0))
@@ -163,7 +163,7 @@ def leading(fit: Fitted, index: str | None = None, top: int = 8) -> "tuple[pl.Da
     return rows.sort("place", maintain_order=True).drop("place"), len(ranked) - len(kept)
 
 
-def _listed(fit: Fitted, top: int) -> "pl.DataFrame":
+def _cached_components(fit: Fitted, top: int) -> "pl.DataFrame":
     """`Fit.components`, kept: a report asks for one card after the other."""
     key = f"components of {top!r}"
     if key not in fit._cached_answers:

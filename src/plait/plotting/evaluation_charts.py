@@ -15,7 +15,7 @@ CURVES = {"roc": "ROC curve", "precision_recall": "precision–recall curve", "c
 TICKS = [0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]
 
 
-class Tested(Protocol):
+class MetricCurves(Protocol):
     """What charts need of `plait.Metrics`."""
 
     @property
@@ -31,13 +31,13 @@ class Tested(Protocol):
     @property
     def curves(self) -> "Mapping[str, pl.DataFrame]": ...
     @property
-    def baseline(self) -> "Tested | None": ...
+    def baseline(self) -> "MetricCurves | None": ...
 
 
-OtherMetrics = Tested | Mapping[str, Tested] | None
+OtherMetrics = MetricCurves | Mapping[str, MetricCurves] | None
 
 
-def side_by_side(metrics: Tested, compare_with: OtherMetrics, curve: str) -> dict[str, Tested]:
+def side_by_side(metrics: MetricCurves, compare_with: OtherMetrics, curve: str) -> dict[str, MetricCurves]:
     """Tests by the names of their curves, the own one first; without `compare_with`, popularity if it was measured."""
     others: Any = compare_with
     if others is None:
@@ -55,7 +55,7 @@ def side_by_side(metrics: Tested, compare_with: OtherMetrics, curve: str) -> dic
     }
 
 
-def table_of(metrics: Tested, curve: str) -> "pl.DataFrame":
+def table_of(metrics: MetricCurves, curve: str) -> "pl.DataFrame":
     """The points of a curve, where the test tells them."""
     table = metrics.curves.get(curve)
     if table is None:
@@ -66,7 +66,7 @@ def table_of(metrics: Tested, curve: str) -> "pl.DataFrame":
     return table
 
 
-def _named(name: str, metrics: Tested, figure: str, word: str) -> str:
+def _named(name: str, metrics: MetricCurves, figure: str, word: str) -> str:
     """A curve in the legend: ``model: area 0.927 ± 0.007``."""
     if figure not in metrics.figures:
         return name
@@ -74,7 +74,7 @@ def _named(name: str, metrics: Tested, figure: str, word: str) -> str:
     return f"{name}: {word} {metrics.figures[figure]:.3f}{error}"
 
 
-def _rows(tests: Mapping[str, Tested], curve: str, y: str, figure: str, word: str) -> list[dict[str, Any]]:
+def _rows(tests: Mapping[str, MetricCurves], curve: str, y: str, figure: str, word: str) -> list[dict[str, Any]]:
     """Points of all curves in their order, with the ends of their error bands."""
     rows = []
     for name, one in tests.items():
@@ -114,7 +114,7 @@ UNIT: Spec = {"scale": {"domain": [0, 1]}, "axis": {"tickCount": 5, "format": "~
 THIN: Spec = {"color": INK, "opacity": 0.45, "strokeDash": [3, 3], "strokeWidth": 1}
 
 
-def roc(metrics: Tested, compare_with: OtherMetrics = None) -> Spec:
+def roc(metrics: MetricCurves, compare_with: OtherMetrics = None) -> Spec:
     """The ROC curve with its standard errors; the diagonal is what guessing has."""
     tests = side_by_side(metrics, compare_with, "roc")
     rows = _rows(tests, "roc", "true_positive_rate", "roc_auc", "area")
@@ -125,12 +125,12 @@ def roc(metrics: Tested, compare_with: OtherMetrics = None) -> Spec:
     return _curves(rows, x, y, "linear", [diagonal])
 
 
-def base_rate(metrics: Tested) -> float:
+def base_rate(metrics: MetricCurves) -> float:
     """The share of links among the cells of the test: the precision of guessing."""
     return metrics.links / max(metrics.links + metrics.zeros, 1)
 
 
-def precision_recall(metrics: Tested, compare_with: OtherMetrics = None) -> Spec:
+def precision_recall(metrics: MetricCurves, compare_with: OtherMetrics = None) -> Spec:
     """Precision at every recall with its standard errors; the line is what guessing has."""
     tests = side_by_side(metrics, compare_with, "precision_recall")
     rows = _rows(tests, "precision_recall", "precision", "average_precision", "average precision")
@@ -146,7 +146,7 @@ def precision_recall(metrics: Tested, compare_with: OtherMetrics = None) -> Spec
     return _curves(rows, x, y, "step-before", [level, word])
 
 
-def calibration(metrics: Tested, compare_with: OtherMetrics = None) -> Spec:
+def calibration(metrics: MetricCurves, compare_with: OtherMetrics = None) -> Spec:
     """Predicted probabilities against the share of links, bin by bin; on the diagonal they are what they say.
 
     Both scales are square roots: of sparse data most probabilities are small.

@@ -11,7 +11,7 @@ from plait.plotting import entity_map as entity_maps
 from plait.plotting import evaluation_charts, objective_charts, trends_chart
 from plait.plotting import neighbourhood as neighbours
 from plait.plotting import objective_charts as bounds
-from plait.plotting.evaluation_charts import OtherMetrics, Tested
+from plait.plotting.evaluation_charts import MetricCurves, OtherMetrics
 from plait.plotting.theme import called
 from plait.rendering.document import Picture
 from plait.rendering.formatting import percent, plural, significant
@@ -131,7 +131,7 @@ def trends(fit: Fitted, component: int | None = None, index: str | None = None) 
     ]
 
 
-def calibration(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:
+def calibration(metrics: MetricCurves, compare_with: OtherMetrics = None) -> Picture:
     """Predicted against observed, bin by bin."""
     table = evaluation_charts.table_of(metrics, "calibration")
     inside = sum(abs(row["observed"] - row["predicted"]) <= 2 * row["error"] for row in table.to_dicts())
@@ -141,7 +141,7 @@ def calibration(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:
     return Picture(lambda: evaluation_charts.calibration(metrics, compare_with), f"{words} errors of the diagonal.")
 
 
-def roc(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:
+def roc(metrics: MetricCurves, compare_with: OtherMetrics = None) -> Picture:
     """The ROC curve."""
     evaluation_charts.table_of(metrics, "roc")
     words = _figures(evaluation_charts.side_by_side(metrics, compare_with, "roc"), "roc_auc")
@@ -149,7 +149,7 @@ def roc(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:
     return Picture(lambda: evaluation_charts.roc(metrics, compare_with), text)
 
 
-def precision_recall(metrics: Tested, compare_with: OtherMetrics = None) -> Picture:
+def precision_recall(metrics: MetricCurves, compare_with: OtherMetrics = None) -> Picture:
     """Precision by recall."""
     evaluation_charts.table_of(metrics, "precision_recall")
     words = _figures(evaluation_charts.side_by_side(metrics, compare_with, "precision_recall"), "average_precision")
@@ -158,7 +158,7 @@ def precision_recall(metrics: Tested, compare_with: OtherMetrics = None) -> Pict
     return Picture(lambda: evaluation_charts.precision_recall(metrics, compare_with), text)
 
 
-def _figures(tests: Mapping[str, Tested], figure: str) -> str:
+def _figures(tests: Mapping[str, MetricCurves], figure: str) -> str:
     return ", ".join(f"{name} {one.figures[figure]:.3f}" for name, one in tests.items() if figure in one.figures)
 
 

@@ -15,7 +15,7 @@ from plait.plotting import (
     objective_charts,
     trends_chart,
 )
-from plait.plotting.evaluation_charts import OtherMetrics, Tested
+from plait.plotting.evaluation_charts import MetricCurves, OtherMetrics
 from plait.plotting.theme import Spec, finished
 from plait.rendering import model_chart
 from plait.rendering.svg import NEEDED
@@ -313,7 +313,7 @@ class MetricsPlot:
     >>> chart = metrics.plot.roc()
     """
 
-    metrics: Tested
+    metrics: MetricCurves
 
     def calibration(self, compare_with: OtherMetrics = None) -> "altair.TopLevelMixin":
         """Plot the observed share of links against the predicted probability.

@@ -85,12 +85,13 @@ def warnings_about(data: "Data", traps: Sequence["WarningMessage"]) -> list[str]
             warnings.append(f"{name} has no observed zeros, so every link becomes probable.")
     if len(data.relations) > 1:
         warnings += [
-            f"{name} shares no factor with another relation, so it is fitted separately." for name in _lone(data)
+            f"{name} shares no factor with another relation, so it is fitted separately."
+            for name in _uncoupled_relations(data)
         ]
     return warnings
 
 
-def _lone(data: "Data") -> list[str]:
+def _uncoupled_relations(data: "Data") -> list[str]:
     R = data.model.R
     shared = R.sum(axis=0) > 1
     return [name for name, row in zip(data.model.relations, R) if not (row.astype(bool) & shared).any()]

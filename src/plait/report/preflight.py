@@ -45,7 +45,7 @@ class Cost:
         problem, data = _warmed_up(task), task.data
         plans = [relation.plan for relation in problem.relations if relation.plan is not None]
         buffers = [plan.buffer_bytes(number) for plan in plans for number in range(len(plan.passes))]
-        held, factors = _held(data), _sizes(problem, problem.factors)
+        held, factors = _data_bytes(data), _sizes(problem, problem.factors)
         trees = _trees(problem, data)
         seconds = _seconds(problem) if measure else None
         work = 0 if seconds is not None else max(buffers, default=0)
@@ -82,7 +82,7 @@ def _sizes(problem: "Problem", names: Iterable[str]) -> int:
     return sum(problem.factors[name].mean.nbytes for name in names)
 
 
-def _held(data: "Data") -> int:
+def _data_bytes(data: "Data") -> int:
     """Bytes of bound data; shared arrays count once."""
     return _bytes(_arrays(data))
 
@@ -92,7 +92,7 @@ def _trees(problem: "Problem", data: "Data") -> int:
     relations = problem.relations
     trees = [tree for r in relations for tree in (*(r.counts.trees if r.counts else ()), *r.tables)]
     arrays = [array for tree in trees for array in tree.arrays]
-    return _bytes([*_arrays(data), *arrays]) - _held(data)
+    return _bytes([*_arrays(data), *arrays]) - _data_bytes(data)
 
 
 def _arrays(data: "Data") -> list[Any]:

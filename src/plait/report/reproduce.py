@@ -46,7 +46,7 @@ def fitting(report_data: ReportData) -> str:
         test = "" if metrics is None else f", test=test, relation={metrics.relation!r}"
         return (
             "import plait\n\n"
-            f'model = """\n{_model_as_given(report_data.fit)}\n"""\n'
+            f'model = """\n{_model_without_evidence(report_data.fit)}\n"""\n'
             f"fit = plait.fit(model, data, {_arguments(report_data)})\n"
             f"fit.save({(report_data.run or 'run')!r})\n"
             f'fit.report("report.html"{test})'
@@ -74,7 +74,7 @@ def _changes(report_data: ReportData) -> str:
     )
 
 
-def _model_as_given(fit: Fitted) -> str:
+def _model_without_evidence(fit: Fitted) -> str:
     """The model without the terms that `evidence` added."""
     added = set(fit.settings.get("evidence_terms", {})) if fit.settings.get("evidence") else set()
     lines = [

@@ -20,7 +20,7 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
         "rank": fit.rank,
         "seed": fit.seed,
         "axes": {axis: len(fit.entities[axis]) for axis in fit.model.axes},
-        **({"titles": {axis: len(fit.titles[axis]) for axis in _titled(fit)}} if fit.titles else {}),
+        **({"titles": {axis: len(fit.titles[axis]) for axis in _titled_axes(fit)}} if fit.titles else {}),
         "relations": {
             name: {"likelihood": str(fit.likelihood[name]), "shape": known.shape, "links": len(known)}
             for name, known in fit.known.items()
@@ -88,13 +88,13 @@ def describe_run(fit: "Fit", header: dict[str, Any], run: Path) -> Document:
     return Document("", blocks, description(fit, header))
 
 
-def _titled(fit: "Fit") -> list[str]:
+def _titled_axes(fit: "Fit") -> list[str]:
     return [axis for axis in fit.model.axes if axis in fit.titles]
 
 
 def _titles(fit: "Fit") -> dict[str, str]:
     """A line on the titles of entities; empty without any."""
-    counts = [f"{axis} {len(fit.titles[axis]):,} of {len(fit.entities[axis]):,}" for axis in _titled(fit)]
+    counts = [f"{axis} {len(fit.titles[axis]):,} of {len(fit.entities[axis]):,}" for axis in _titled_axes(fit)]
     return {"titles": ", ".join(counts)} if counts else {}
 
 

@@ -141,7 +141,7 @@ def lead(report_data: ReportData) -> str:
         axes = list(dict.fromkeys(fit.model.axis(index) for index in equation.indices))
         sizes = " × ".join(plural(len(fit.entities[axis]), axis) for axis in axes)
         parts.append(f"{len(fit.known[equation.relation]):,} links of {equation.relation} ({sizes})")
-    data = f"Fitted to {_listed(parts)}."
+    data = f"Fitted to {_join_words(parts)}."
     metrics = report_data.metrics
     if metrics is None:
         return f"{data} How good the predictions are is not known: no test was given (`test`)."
@@ -159,7 +159,7 @@ def against(name: str) -> str:
     return " and as many sampled non-links" if name.endswith("_uniform") else ""
 
 
-def _listed(parts: Sequence[str]) -> str:
+def _join_words(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 

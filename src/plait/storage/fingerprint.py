@@ -98,10 +98,10 @@ def _bytes(array: Any, kind: np.dtype[Any] | None = None) -> tuple[str, Any]:
     kind = kind or array.dtype
     # A broadcast number equals an array that is full of it.
     shown = array[:1] if is_uniform(array) or (array.ndim == 1 and len(array) and (array == array[0]).all()) else array
-    return f"{kind.str} {array.shape} {shown.shape}", _Shown(np.ascontiguousarray(shown).reshape(-1), kind)
+    return f"{kind.str} {array.shape} {shown.shape}", _ConvertedBytes(np.ascontiguousarray(shown).reshape(-1), kind)
 
 
-class _Shown:
+class _ConvertedBytes:
     """Bytes of an array that is converted to another dtype in chunks."""
 
     def __init__(self, array: Any, kind: np.dtype[Any]) -> None:

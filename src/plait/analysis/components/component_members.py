@@ -50,13 +50,15 @@ def components(fit: Fitted, *, top: int | None = 10, by: str = "weight") -> "pl.
     for holding in holdings(fit):
         popular = popularity_shares(holding)
         for place, index in enumerate(holding.latent):
-            blocks.append(_listed(holding, place, index, popular, top, by, shares[holding.factor, index]))
+            blocks.append(
+                _entities_by_component(holding, place, index, popular, top, by, shares[holding.factor, index])
+            )
     whole = pl.concat(blocks)
     axis_order = pl.col("index").replace_strict(order, return_dtype=pl.Int64)
     return whole.sort(axis_order, "component", maintain_order=True)  # factors and axes are in order already
 
 
-def _listed(
+def _entities_by_component(
     holding: Holding, place: int, index: str, popular: Array, top: int | None, by: str,
     shares: dict[str, list[float | None]],
 ) -> "pl.DataFrame":  # fmt: skip

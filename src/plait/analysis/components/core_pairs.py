@@ -45,7 +45,7 @@ def has_pairs(fit: Fitted, equation: Equation) -> bool:
 def core_pairs(fit: Fitted, relation: str, most: int, top: int = 5) -> list[CorePair]:
     """The largest combinations of a relation with `MIN_SHARE` or more, at most `most`."""
     equation = fit.model.equation(relation)
-    masses = [_mass(fit, equation, term) for term in equation.terms]
+    masses = [_summed_means(fit, equation, term) for term in equation.terms]
     total = sum(float(mass.sum()) for mass in masses) or 1.0
     pairs: list[tuple[float, int, dict[str, int]]] = []
     for number, (term, mass) in enumerate(zip(equation.terms, masses)):
@@ -70,7 +70,7 @@ def _several(fit: Fitted, equation: Equation, term: Summand) -> bool:
     return len(latent) > 1 and prod(fit.rank[index] for index in latent) <= MAX_COMBINATIONS
 
 
-def _mass(fit: Fitted, equation: Equation, term: Summand) -> Array:
+def _summed_means(fit: Fitted, equation: Equation, term: Summand) -> Array:
     """Sum of a term's mean over all cells, by value of its latent indices, without exposures."""
     latent = equation.latent_of(term)
     if prod(fit.rank[index] for index in latent) > MAX_COMBINATIONS:

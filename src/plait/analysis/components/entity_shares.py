@@ -126,10 +126,10 @@ class Holding:
             arrays = (self.posterior.concentration, self.posterior.scale, self._prior)
             C, D, A = (self.summed_at(array, rows) for array in arrays)
             return np.asarray(np.clip(C - A, 0.0, None) * D, np.float64)
-        return self._learnt[rows]
+        return self._all_profiles[rows]
 
     @cached_property
-    def _learnt(self) -> Array:
+    def _all_profiles(self) -> Array:
         """The same for all entities, where rows of the factor are summed or links have to be counted."""
         E, A = self.posterior.mean, self._prior
         if self.fit.method == "vb":

@@ -97,12 +97,12 @@ def _squares(parts: Sequence[Holding], weights: Array, row: int, rows: Rows, own
         return np.asarray((own - shown) ** 2)
     squares = np.zeros((POSTERIOR_DRAWS, len(rows)))
     for number, (part, weight) in enumerate(zip(parts, weights)):
-        profiles = np.sqrt(_drawn(part, np.append(row, rows), number))
+        profiles = np.sqrt(_draw_profiles(part, np.append(row, rows), number))
         squares += weight * np.einsum("dr,dnr->dn", profiles[:, 0], profiles[:, 1:])
     return np.asarray(((squares - shown) ** 2).mean(axis=0))
 
 
-def _drawn(part: Holding, rows: Rows, number: int) -> Array:
+def _draw_profiles(part: Holding, rows: Rows, number: int) -> Array:
     """Profiles in draws from the posterior, (n_draws, n, n_components); sums of Gammas as one Gamma.
 
     `number`: position of the factor. Draws of the first entities do not depend on how many follow. Computed in

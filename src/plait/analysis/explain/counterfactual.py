@@ -187,7 +187,7 @@ def settle_all(
     """Converged state of each member with its data, one cell of which may be changed; `on_sweep` gets sweep numbers."""
     executor, states = Threads(fit.settings.get("threads")), list[State]()
     for member in fit.members:
-        own = _seen(fit, member, data)
+        own = _data_of_member(fit, member, data)
         own = own if change is None else changed(own, change)
         states.append(_settle(member, own, relation, cell, executor, on_sweep or (lambda sweep: None)))
     return states
@@ -199,7 +199,7 @@ def mean_of(fit: Fitted, states: Sequence[State], relation: str, cell: Rows) -> 
     return sum(means) / len(means)
 
 
-def _seen(fit: Fitted, member: Fitted, data: Data) -> Data:
+def _data_of_member(fit: Fitted, member: Fitted, data: Data) -> Data:
     """The data of one member, which a bootstrap reweights."""
     return reweighed(data, member.seed) if fit.settings.get("bootstrap") and member.seed != fit.seed else data
 
@@ -253,7 +253,7 @@ OnTrialSweep = Callable[[str, int], None]  # "before" or "after", and the sweep
 
 
 @dataclass(frozen=True)
-class Trial:
+class Counterfactual:
     """Predictions of a cell before and after a change, as in `Fit.predict`.
 
     `loss`: relative decrease of the mean (for 0/1 links: of the rate); negative for an increase.
@@ -267,7 +267,7 @@ class Trial:
 def try_change(
     fit: Fitted, data: Any, relation: str, cell: Mapping[str, Any], changing: str, link: Mapping[str, Any],
     value: float | None, *, on_sweep: OnTrialSweep | None = None,
-) -> Trial:  # fmt: skip
+) -> Counterfactual:  # fmt: skip
     """Predict a cell before and after a change of another one (`link` of the relation `changing`).
 
     `data`: as passed to `plait.fit`. `cell`, `link`: a name for each index. `value`: 0 for an observed zero, None for a
@@ -282,7 +282,7 @@ def try_change(
     after = settle_all(fit, data, relation, at, change, lambda sweep: report("after", sweep))
     means = [mean_of(fit, states, relation, at) for states in (before, after)]
     loss = 1.0 - means[1] / means[0] if means[0] > 0 else 0.0
-    return Trial(_predicted(fit, before, relation, at), _predicted(fit, after, relation, at), loss)
+    return Counterfactual(_predicted(fit, before, relation, at), _predicted(fit, after, relation, at), loss)
 
 
 def _predicted(fit: Fitted, states: Sequence[State], relation: str, cell: Rows) -> dict[str, float]:

@@ -110,7 +110,12 @@ def _table(fit: Fitted) -> "pl.DataFrame":
                 component = None if index is None else value
                 own = (count, count / (total or 1.0), variance**0.5, index, names[number] or None)
                 rows.append(
-                    (component, equation.relation, *own, *_part(parts, (equation.relation, number, indices), value))
+                    (
+                        component,
+                        equation.relation,
+                        *own,
+                        *_share_and_kind(parts, (equation.relation, number, indices), value),
+                    )
                 )
     return pl.DataFrame(rows, schema=types, orient="row")
 
@@ -143,7 +148,7 @@ def _largest(parts: dict[TermIndices, Array]) -> Array:
     return np.asarray(np.max(each, axis=0))
 
 
-def _part(parts: Parts, key: TermIndices, value: int) -> tuple[float | None, str | None]:
+def _share_and_kind(parts: Parts, key: TermIndices, value: int) -> tuple[float | None, str | None]:
     if not key[2]:
         return None, None
     part, alone = parts[key]

@@ -232,7 +232,7 @@ class Explanation:
         return {
             "relation": self.relation,
             "cell": _plain(self.cell),
-            **self._titled(self.cell),
+            **self._titles_by_index(self.cell),
             "known": self.known,
             "value": self.value,
             "prediction": dict(self.prediction),
@@ -245,7 +245,7 @@ class Explanation:
             "remainder": self.remainder,
             "entities": [_plain(vars(e)) | ({"title": self._title(e)} if self.titles else {}) for e in self.standings],
             "links": [
-                {"relation": r.relation, "cell": _plain(r.cell), **self._titled(r.cell), "value": r.value,
+                {"relation": r.relation, "cell": _plain(r.cell), **self._titles_by_index(r.cell), "value": r.value,
                  "responsibility": r.responsibility, "through": list(r.through), "exact": r.exact}
                 for r in self.reasons
             ],
@@ -253,7 +253,8 @@ class Explanation:
             "other_responsibility": self.other_responsibility,
             "exact": self.exact,
             "evidence": [
-                {"factor": row.factor, "entities": _plain(row.entities), **self._titled(row.entities), "data": row.data,
+                {"factor": row.factor, "entities": _plain(row.entities),
+                 **self._titles_by_index(row.entities), "data": row.data,
                  "prior": row.prior, "links": row.links}
                 for row in self.rows
             ],
@@ -265,7 +266,7 @@ class Explanation:
     def _title(self, entity: Entity) -> str | None:
         return self.titles.get(entity.index, {}).get(entity.name)
 
-    def _titled(self, names: Mapping[str, Any]) -> dict[str, Any]:
+    def _titles_by_index(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """Titles of some names by index, as one key; empty where the fit has no titles."""
         if not self.titles:
             return {}

@@ -65,14 +65,14 @@ def _along(
     """Leading entities of components of a term along one index."""
     latent = equation.latent_of(term)
     kinds = [_summed(fit, term, (index, *latent), kind) for kind in ("exp_mean_log", "mean")]
-    overall = _held(kinds, index, {})
+    overall = _entity_shares(kinds, index, {})
     has = {i for o in operands(fit, term) if index in o.indices for i in o.indices}
     seen = tuple(i for i in latent if i in has)
     alike: dict[tuple[int, ...], list[int]] = {}  # many components of a Tucker model are equal along this axis
     for place, setting in own.items():
         alike.setdefault(tuple(setting[i] for i in seen), []).append(place)
     for values, places in alike.items():
-        held = _held(kinds, index, dict(zip(seen, values))) if seen else overall
+        held = _entity_shares(kinds, index, dict(zip(seen, values))) if seen else overall
         for standing in _standings(index, held, overall, row, top):
             yield from (replace(standing, component=place) for place in places)
 
@@ -97,7 +97,7 @@ def _whole(posterior: Posterior, use: Occurrence, keep: tuple[str, ...], kind: s
     return RowBlock(latent, array[: len(pairs)].sum(axis=0))
 
 
-def _held(kinds: Sequence[Sequence[RowBlock]], index: str, at: dict[str, int]) -> Array:
+def _entity_shares(kinds: Sequence[Sequence[RowBlock]], index: str, at: dict[str, int]) -> Array:
     """Share of each entity of an axis at some latent indices, (n_entities,), adding up to 1, or all 0.
 
     The first of `kinds` with a positive sum counts: geometric means of factors without data may underflow.

@@ -191,7 +191,7 @@ def pieces(fit: Fitted, group: Touching) -> Iterator[LinkGroup]:
     few = len(group.numbers) <= MAX_CACHED_CHUNKS * step
     groups: list[LinkGroup] = []
     for at in range(0, len(group.numbers), step):
-        piece = _piece(fit, equation, group.row, group.numbers[at : at + step])
+        piece = _link_group(fit, equation, group.row, group.numbers[at : at + step])
         if few:
             groups.append(piece)
         yield piece
@@ -207,7 +207,7 @@ def _gathered_per_link(fit: Fitted, equation: Equation) -> int:
     return max(most)
 
 
-def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> LinkGroup:
+def _link_group(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> LinkGroup:
     known = fit.known[equation.relation]
     cells = known.cells[numbers].astype(np.int64)
     parts, rate = _through(fit, equation, row, cells, logs=False)

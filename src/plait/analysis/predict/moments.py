@@ -137,7 +137,7 @@ def _product_moments(term: RateTerm, variance: bool) -> tuple[Array, Array]:
     """
     mean, var = np.ones(term.count), np.zeros(term.count)
     for group in _connected(term.operands):
-        part, piece = _part(group, variance)
+        part, piece = _moments_of_group(group, variance)
 
         def work(lo: int, hi: int, part: Part = part) -> None:
             m, v = part(lo, hi)
@@ -165,7 +165,7 @@ def _connected(parts: Sequence[RowTable]) -> list[list[RowTable]]:
     return [[left[n] for n in group] for group in network.groups([operand.latent for operand in left])]
 
 
-def _part(group: list[RowTable], variance: bool) -> tuple[Part, int]:
+def _moments_of_group(group: list[RowTable], variance: bool) -> tuple[Part, int]:
     """Function for the moments of a group, and its number of cells per chunk."""
     whole = RateTerm(group)
     if whole.is_product:

@@ -75,12 +75,12 @@ def _leading(term: RateTerm) -> Iterator[tuple[Rows, RateTerm, Array]]:
             if math.prod(min(k, n) for n in sizes.values()) * MIN_SHRINKAGE <= term.width:
                 whole, _ = sum_moments([own], variance=False)
                 rows = {i: order[some, :k] for i, order in best.items()}
-                own = RateTerm([_chosen(operand, rows) for operand in own.operands], own.exposure)
+                own = RateTerm([_selected_rows(operand, rows) for operand in own.operands], own.exposure)
                 rest = np.maximum(whole - sum_moments([own], variance=False)[0], 0.0)
             yield cells[some], own, rest
 
 
-def _chosen(operand: RowTable, rows: Mapping[str, Rows]) -> RowTable:
+def _selected_rows(operand: RowTable, rows: Mapping[str, Rows]) -> RowTable:
     """A factor with some of its latent rows at every cell; rows (n, k) by latent index."""
     if not operand.latent:
         return operand
@@ -114,7 +114,7 @@ def rating(parts: Sequence[RateTerm]) -> tuple[Callable[[int, int], Array], int]
             total += term.exposed(_contract(term, drawn), lo, hi)
         return total
 
-    return rates, _piece(parts)
+    return rates, _chunk_cells(parts)
 
 
 def _integrated(source: str, parts: Sequence[RateTerm], order: Mapping[str, Rows]) -> Array:
@@ -138,7 +138,7 @@ def _integrated(source: str, parts: Sequence[RateTerm], order: Mapping[str, Rows
                 a += term.exposed(_contract(term, drawn, [use.latent[k] for k in shared]), lo, hi)
         integrate(inner.at[lo:hi], E, D, repeats, a.reshape(hi - lo, -1, SOBOL_DRAWS), b, result[lo:hi])
 
-    in_pieces(work, len(result), _piece(parts))
+    in_pieces(work, len(result), _chunk_cells(parts))
     return result
 
 
@@ -156,7 +156,7 @@ def _sources(parts: Sequence[RateTerm]) -> dict[str, RowTable]:
     return {operand.source: operand for term in parts for operand in term.operands}
 
 
-def _piece(parts: Sequence[RateTerm]) -> int:
+def _chunk_cells(parts: Sequence[RateTerm]) -> int:
     return MAX_DRAW_DOUBLES // (SOBOL_DRAWS * max(term.width for term in parts))
 
 

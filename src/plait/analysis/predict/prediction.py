@@ -60,14 +60,14 @@ def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None
     calibration = fit.calibration.get(relation, NO_CALIBRATION)
 
     def ask(rows: Rows) -> list[NDArray[Any]]:
-        return list(_block(fit, relation, rows, wanted, calibration.at(fit.known[relation], rows)).values())
+        return list(_columns_of_chunk(fit, relation, rows, wanted, calibration.at(fit.known[relation], rows)).values())
 
     block = max(1, TUNING.predict_cells // len(fit.members))
     blocks = [apart(fit.members[0], relation, rows[at : at + block], ask) for at in range(0, max(len(rows), 1), block)]
     return {name: np.concatenate(own) if len(own) > 1 else own[0] for name, own in zip(wanted, zip(*blocks))}
 
 
-def _block(
+def _columns_of_chunk(
     fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str], calibration: Curve
 ) -> dict[str, NDArray[Any]]:
     likelihood = fit.likelihood[relation]
@@ -76,7 +76,7 @@ def _block(
         return dict.fromkeys(wanted, rate)
     if len(fit.members) > 1:
         needed = mixture.needed(wanted, likelihood)
-        parts = [_block(member, relation, rows, needed, NO_CALIBRATION) for member in fit.members]
+        parts = [_columns_of_chunk(member, relation, rows, needed, NO_CALIBRATION) for member in fit.members]
         return mixture.columns(fit.members, relation, rows, parts, wanted, calibration)
     rate, variance = moments(fit, relation, rows)
     burst = likelihood.bursts(fit.likelihood_params[relation])[0]
@@ -147,7 +147,7 @@ def probability_bounds(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, A
 def _bounds(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
     """The same for one member and fewer cells."""
     mean, variance = moments(fit, relation, rows)
-    miss, doubtful = _closed_form(mean, variance)
+    miss, doubtful = _match_moments(mean, variance)
     low = -np.expm1(-miss)
     return low, np.where(doubtful, -np.expm1(-mean), low)
 
@@ -199,7 +199,7 @@ def _with_transient(fit: Fitted, relation: str, cells: Any, new: Any) -> Fitted:
 
 def _neg_log_p_zero(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> Array:
     """−log P(x = 0), (n,)."""
-    miss, doubtful = _closed_form(mean, variance)
+    miss, doubtful = _match_moments(mean, variance)
     for large, cells in enumerate(_by_size(doubtful, mean, variance)):
         if len(cells):
             better = _whole_neg_log_p_zero(terms(fit, relation, rows[cells]), bool(large))
@@ -207,7 +207,7 @@ def _neg_log_p_zero(fit: Fitted, relation: str, rows: Rows, mean: Array, varianc
     return miss
 
 
-def _closed_form(mean: Array, variance: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _match_moments(mean: Array, variance: Array) -> tuple[Array, NDArray[np.bool_]]:
     """−log P(x = 0) by matched moments, (n,), and where its error may be too large."""
     miss, doubtful = np.empty(len(mean)), np.empty(len(mean), np.bool_)
 
@@ -220,7 +220,7 @@ def _closed_form(mean: Array, variance: Array) -> tuple[Array, NDArray[np.bool_]
 
 def matched_neg_log_p_zero(mean: Array, variance: Array) -> Array:
     """−log P(x = 0) by matched moments, (n,)."""
-    return _closed_form(mean, variance)[0]
+    return _match_moments(mean, variance)[0]
 
 
 def _by_size(chosen: NDArray[np.bool_], mean: Array, variance: Array) -> tuple[Rows, Rows]:

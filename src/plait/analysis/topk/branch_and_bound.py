@@ -81,7 +81,7 @@ def search_cells(fit: Fitted, equation: Equation, axes: Sequence[Axis], best: To
     pairs = [_pairs(fit, equation, occurrence) for occurrence in large]
     for region in regions(weights, axes, _entries_at_once(fit, equation, axes), pairs):
         best.exact = partial(mean_rate, fit, equation.relation) if region.bound else None
-        form = _form(fit, equation, region, large)
+        form = _contraction_of_region(fit, equation, region, large)
         best.within(region.axes)
         if form.shape:
             search(_boxes(form), best)
@@ -103,11 +103,11 @@ def search_per_entity(
     if any(V is not None for V in weights) or _large(fit, equation, axes):
         for rows in product(*(range(len(axes[place])) for place in places)):
             best = new()
-            search_cells(fit, equation, _settled(axes, dict(zip(places, rows))), best)
+            search_cells(fit, equation, _fix_rows(axes, dict(zip(places, rows))), best)
             yield best
         return
     free = [n for n, axis in enumerate(axes) if len(axis) != 1]
-    boxes = _boxes(_form(fit, equation, next(regions(weights, axes, 0))))
+    boxes = _boxes(_contraction_of_region(fit, equation, next(regions(weights, axes, 0))))
     at = [np.argsort(tree.order) for tree in boxes.trees]
     height = [tree.height for tree in boxes.trees]
     for rows in product(*(range(len(axes[place])) for place in places)):
@@ -122,7 +122,7 @@ def search_per_entity(
         yield best
 
 
-def _settled(axes: Sequence[Axis], rows: dict[int, int]) -> list[Axis]:
+def _fix_rows(axes: Sequence[Axis], rows: dict[int, int]) -> list[Axis]:
     """The axes with one row left at some places."""
     return [Axis(a.places, a.rows[rows[n] : rows[n] + 1]) if n in rows else a for n, a in enumerate(axes)]
 
@@ -141,7 +141,9 @@ def _pairs(fit: Fitted, equation: Equation, occurrence: Occurrence) -> Weights:
     return pairs.table(equation.indices, fit.known[equation.relation].shape, [here[i] for i in pairs.visible])
 
 
-def _form(fit: Fitted, equation: Equation, region: Region, large: Sequence[Occurrence] = ()) -> Contraction:
+def _contraction_of_region(
+    fit: Fitted, equation: Equation, region: Region, large: Sequence[Occurrence] = ()
+) -> Contraction:
     """Terms of an equation that are not 0 in a region."""
     terms = [
         simplified([*parts_of(fit, equation, term, region.axes, large), *V])

@@ -77,8 +77,8 @@ def parts_of(
     place = {index: n for n, index in enumerate(equation.indices)}
     occurrences = [o for o in term.occurrences if o.factor in fit.factors]
     if len(fit.members) == 1 or not occurrences:
-        return [_part(fit, o, place, axes, o in large) for o in occurrences]
-    parts = [_beside([_part(member, o, place, axes, o in large) for member in fit.members]) for o in occurrences]
+        return [_operand_of(fit, o, place, axes, o in large) for o in occurrences]
+    parts = [_beside([_operand_of(member, o, place, axes, o in large) for member in fit.members]) for o in occurrences]
     return [ContractionPart((), (MEMBER,), np.full(len(fit.members), 1.0 / len(fit.members))), *parts]
 
 
@@ -124,7 +124,7 @@ def _pair_part(
     )
 
 
-def _part(
+def _operand_of(
     fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis], large: bool
 ) -> ContractionPart:
     pairs = fit.factors[occurrence.factor].pairs

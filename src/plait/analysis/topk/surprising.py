@@ -70,7 +70,7 @@ def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
         return np.zeros((0, len(equation.indices)), np.int64)
     observed = known.observed
     if equation.indices and all(term.table_indices == equation.indices for term in observed.terms):
-        return _unlikely(fit, relation, _in_pieces(_listed(fit, relation, observed)), k, links=False)
+        return _unlikely(fit, relation, _in_pieces(_listed_zeros(fit, relation, observed)), k, links=False)
     # Cells in blocks on disk are included.
     here = tuple(term for term in observed.terms if term.in_memory or term.coefficient < 0)
     return _searched(fit, equation, replace(observed, terms=here), k)
@@ -87,7 +87,7 @@ def _searched(fit: Fitted, equation: Equation, observed: Weights, k: int) -> Row
     return best.rows
 
 
-def _listed(fit: Fitted, relation: str, observed: Weights) -> Rows:
+def _listed_zeros(fit: Fitted, relation: str, observed: Weights) -> Rows:
     """All observed zeros where only listed cells are observed: (n, order), in order."""
     known = fit.known[relation]
     tables = [term.table.maybe_zeros() for term in observed.terms if term.table is not None]

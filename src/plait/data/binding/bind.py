@@ -15,7 +15,7 @@ from plait.data.binding.listing import Listing, ListingRequest, Stream, list_cel
 from plait.data.binding.self_links import all_of, refuse_senseless
 from plait.data.bound import BoundRelation, Data
 from plait.data.dispersion import choose_likelihood
-from plait.data.encoding.names import Labels, Seen, Tallied, build
+from plait.data.encoding.names import AxisLabels, Labels, Tallied, build
 from plait.data.observation.links import LinksInMemory
 from plait.data.observation.observed import Rule, observe
 from plait.data.observation.structural_zeros import Tables, find_structural_zeros
@@ -69,7 +69,7 @@ def bind(
         else:
             sources[name] = relation.read(name, equations[name].indices, groups_of(equations[name]))
     declared = declared_names(model, entities or {})
-    names = labels_of(model, sources, declared, _kept(elsewhere))
+    names = labels_of(model, sources, declared, _numbered_names(elsewhere))
     sizes = {index: len(names[index]) for index in model.visible}
     bound = {
         name: _bound(relations[name], sources[name], equations[name], names, streams.get(name)) for name in relations
@@ -82,7 +82,7 @@ def bind(
     return result
 
 
-def _kept(elsewhere: Mapping[str, Elsewhere]) -> dict[str, Labels]:
+def _numbered_names(elsewhere: Mapping[str, Elsewhere]) -> dict[str, Labels]:
     """Names of axes whose rows are numbered already."""
     kept: dict[str, Labels] = {}
     for name, one in elsewhere.items():
@@ -147,16 +147,16 @@ def labels_of(
     kept: Mapping[str, Labels] | None = None,
 ) -> dict[str, Labels]:
     """Labels by axis, and by every index on it; `kept`: labels that are numbered already and come first."""
-    mentions: dict[str, list[Seen | Tallied]] = {axis: [] for axis in model.axes}
+    mentions: dict[str, list[AxisLabels | Tallied]] = {axis: [] for axis in model.axes}
     for name, source in sources.items():
         for k, index in enumerate(model.equation(name).indices):
             where = mentions[model.axis(index)]
             if isinstance(source, ArraySource):
                 where.append(Tallied(TableLocation(name, index, noun="index"), source.shape[k]))
             else:
-                where.append(Seen(TableLocation(name, source.columns[index]), source.labels[index]))
+                where.append(AxisLabels(TableLocation(name, source.columns[index]), source.labels[index]))
                 if index in source.entities:
-                    where.append(Seen(TableLocation(name, part="nodes"), source.entities[index]))
+                    where.append(AxisLabels(TableLocation(name, part="nodes"), source.entities[index]))
     names = {
         axis: build(axis, mentions[axis], declared.get(axis), (kept or {}).get(axis), ordered=axis in model.ordered)
         for axis in model.axes

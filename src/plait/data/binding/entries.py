@@ -14,7 +14,7 @@ from plait.data.sources.arrays import ArraySource
 from plait.data.sources.tables import TableSource
 from plait.data.sparse.csf_index import repeats
 from plait.data.sparse.keys import columns_of, coordinate_type, find, pack_pair
-from plait.data.sparse.sorting import sort_cells, taken
+from plait.data.sparse.sorting import sort_cells, take
 from plait.errors import DataError, Named, TableLocation, quoted
 from plait.machine import MAX_NUMBER, MIN_NUMBER, in_range
 
@@ -50,11 +50,11 @@ class Entries:
     def chosen(self, which: AnyArray, coords: AnyArray | None = None) -> "Entries":
         """Some of the entries, by mask or position; `coords`: theirs, if known."""
         places = np.flatnonzero(which) if which.dtype == bool else which
-        weights = None if self.weights is None else taken(self.weights, places)
-        rows = places if self.rows is None else taken(self.rows, places)
-        writing = None if self.writing is None else taken(self.writing, places)
-        coords = taken(self.coords, places) if coords is None else coords
-        values = taken(self.values, places)
+        weights = None if self.weights is None else take(self.weights, places)
+        rows = places if self.rows is None else take(self.rows, places)
+        writing = None if self.writing is None else take(self.writing, places)
+        coords = take(self.coords, places) if coords is None else coords
+        values = take(self.values, places)
         return replace(self, coords=coords, values=values, weights=weights, rows=rows, writing=writing)
 
     def in_one_way(self, groups: Groups) -> "Entries":

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from plait._typing import AnyArray, Array
 from plait.data.binding.entries import checked, entries_of, merge_duplicates
-from plait.data.encoding.names import Labels, Seen, build
+from plait.data.encoding.names import AxisLabels, Labels, build
 from plait.data.sources.arrays import is_sparse, read_array
 from plait.data.sources.relation import Exposure
 from plait.data.sources.tables import is_table, read_table
@@ -180,7 +180,7 @@ def _bound(data: "Data", equation: Equation, name: str, weights: str, index: str
             )
     else:
         source = read_table(exposure.table, name, written, exposure.columns or {}, exposure.value, spec="Exposure")
-        own = build(index, [Seen(TableLocation(name, index), source.labels[index])])
+        own = build(index, [AxisLabels(TableLocation(name, index), source.labels[index])])
         names = {**data.entities, index: own}
     entries, _ = merge_duplicates(checked(entries_of(source, written, names), "exposure"), "error")
     labels = () if is_sparse(exposure.table) else tuple(own)

@@ -92,7 +92,7 @@ class DistinctNames:
 
 
 @inlined
-def _place(label: Any, hashes: AnyArray, table: AnyArray) -> Any:
+def _slot_of(label: Any, hashes: AnyArray, table: AnyArray) -> Any:
     """Slot of a hash, or its free slot."""
     last = np.uint64(len(table) - 1)
     place = label & last
@@ -105,7 +105,7 @@ def _place(label: Any, hashes: AnyArray, table: AnyArray) -> Any:
 def _enter(labels: AnyArray, begin: int, table: AnyArray, hashes: AnyArray, firsts: AnyArray, count: int) -> int:
     """Enter new hashes; return the number of all."""
     for n in range(len(labels)):
-        place = _place(labels[n], hashes, table)
+        place = _slot_of(labels[n], hashes, table)
         if table[place] < 0:
             table[place], hashes[count], firsts[count] = count, labels[n], begin + n
             count += 1
@@ -116,4 +116,4 @@ def _enter(labels: AnyArray, begin: int, table: AnyArray, hashes: AnyArray, firs
 def _find(labels: AnyArray, hashes: AnyArray, table: AnyArray, rows: AnyArray) -> None:
     """Row of each hash, or any row if it is unknown."""
     for n in range(len(labels)):
-        rows[n] = max(table[_place(labels[n], hashes, table)], 0)
+        rows[n] = max(table[_slot_of(labels[n], hashes, table)], 0)

@@ -200,7 +200,7 @@ def listed(names: "pl.Series") -> str:
 
 
 @dataclass(frozen=True)
-class Seen:
+class AxisLabels:
     """Labels of a column of a table; `where`: which column."""
 
     where: TableLocation
@@ -217,7 +217,7 @@ class Tallied:
 
 def build(
     axis: str,
-    sources: Sequence[Seen | Tallied],
+    sources: Sequence[AxisLabels | Tallied],
     declared: Any = None,
     kept: Labels | None = None,
     *,
@@ -227,8 +227,10 @@ def build(
     already and come first. `ordered`: whether rows are periods (`plait.data.encoding.periods`).
     """
     if kept is not None:
-        return _in_kept_order(kept, _beside(kept, sources, declared)) if ordered else _beside(kept, sources, declared)
-    columns = [source for source in sources if isinstance(source, Seen)]
+        return (
+            _check_period_order(kept, _beside(kept, sources, declared)) if ordered else _beside(kept, sources, declared)
+        )
+    columns = [source for source in sources if isinstance(source, AxisLabels)]
     arrays = [source for source in sources if isinstance(source, Tallied)]
     if arrays:
         labels = _from_arrays(axis, arrays, declared)
@@ -247,7 +249,7 @@ def build(
     return labels
 
 
-def _in_kept_order(kept: Labels, labels: Labels) -> Labels:
+def _check_period_order(kept: Labels, labels: Labels) -> Labels:
     """Refuse new names of an ordered axis that are not the periods after those that are numbered already."""
     if len(labels) > len(kept) and not in_periods(labels.axis, labels.names).equals(labels.names):
         raise DataError(
@@ -258,13 +260,13 @@ def _in_kept_order(kept: Labels, labels: Labels) -> Labels:
     return labels
 
 
-def _beside(kept: Labels, sources: Sequence[Seen | Tallied], declared: Any) -> Labels:
+def _beside(kept: Labels, sources: Sequence[AxisLabels | Tallied], declared: Any) -> Labels:
     """Names that are numbered already, followed by new ones."""
     import polars as pl
 
     if not sources and declared is None:
         return kept
-    others = build(kept.axis, [Seen(TableLocation(kept.axis), kept.names), *sources], declared).names
+    others = build(kept.axis, [AxisLabels(TableLocation(kept.axis), kept.names), *sources], declared).names
     return Labels(kept.axis, pl.concat([kept.names, others.filter(~others.is_in(kept.names.implode()))]))
 
 
@@ -289,7 +291,7 @@ def _from_arrays(axis: str, arrays: Sequence[Tallied], declared: Any) -> Labels:
     return labels
 
 
-def _check_inside(labels: Labels, column: Seen, array: Tallied, declared: bool) -> None:
+def _check_inside(labels: Labels, column: AxisLabels, array: Tallied, declared: bool) -> None:
     """Check that tables next to an array use the array's entities."""
     if len(column.labels) == 0:
         return
@@ -310,12 +312,14 @@ def _check_inside(labels: Labels, column: Seen, array: Tallied, declared: bool) 
         )
 
 
-def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
+def _from_columns(axis: str, columns: Sequence[AxisLabels], declared: Any) -> Labels:
     import polars as pl
 
     refuse_in_fork(f"names of {axis}")
-    given = Seen(TableLocation(f"entities of {axis}"), Labels.of(axis, declared if declared is not None else []).names)
-    parts = [Seen(part.where, distinct_names(part.labels)) for part in (given, *columns) if len(part.labels)]
+    given = AxisLabels(
+        TableLocation(f"entities of {axis}"), Labels.of(axis, declared if declared is not None else []).names
+    )
+    parts = [AxisLabels(part.where, distinct_names(part.labels)) for part in (given, *columns) if len(part.labels)]
     if not parts:
         return Labels(axis, given.labels)
     for part in parts:
@@ -345,7 +349,7 @@ def distinct_names(labels: "pl.Series") -> "pl.Series":
     return widened(labels.unique() if distinct is None else distinct)
 
 
-def _common_type(axis: str, parts: Sequence[Seen]) -> Any:
+def _common_type(axis: str, parts: Sequence[AxisLabels]) -> Any:
     """Type that holds all labels. They are of one kind, so only int64 and uint64 can differ."""
     import polars as pl
 
@@ -427,7 +431,7 @@ class IntegerTable:
         known = [True]
 
         def look_up(part: slice) -> None:
-            numbers = self._found(labels[part].to_numpy(), inside)
+            numbers = self._rows_in_table(labels[part].to_numpy(), inside)
             rows[part] = numbers
             if not (inside and self.table is None) and numbers.min() < 0:
                 known[0] = False
@@ -435,7 +439,7 @@ class IntegerTable:
         by_pieces(look_up, len(labels))
         return known[0]
 
-    def _found(self, numbers: AnyArray, inside: bool) -> NDArray[np.int64]:
+    def _rows_in_table(self, numbers: AnyArray, inside: bool) -> NDArray[np.int64]:
         offsets = _offsets(numbers, self.least)
         if not inside:  # distant labels may have wrapped around
             near = (numbers >= self.least) & (numbers < self.least + self.length)

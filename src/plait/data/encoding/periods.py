@@ -107,7 +107,7 @@ def _written(names: "pl.Series") -> "tuple[pl.Series, Callable[[pl.Series], pl.S
         dates = (text + suffix).str.to_date(parsed, strict=False)
         same = (dates.dt.strftime(form) == text) & dates.dt.year().is_between(*YEARS)
         if bool(same.fill_null(False).all()):
-            return _numbered(dates, unit), partial(_in_form, form=form, unit=unit, dtype=names.dtype)
+            return _numbered(dates, unit), partial(_format_dates, form=form, unit=unit, dtype=names.dtype)
     return None
 
 
@@ -120,7 +120,7 @@ def _numbered(dates: "pl.Series", unit: str) -> "pl.Series":
     return (dates.to_physical().cast(pl.Int64) - MONDAY) // 7 if unit == "week" else dates
 
 
-def _in_form(values: "pl.Series", form: str, unit: str, dtype: Any) -> "pl.Series":
+def _format_dates(values: "pl.Series", form: str, unit: str, dtype: Any) -> "pl.Series":
     """Names of dates, or of numbers of months or weeks."""
     import polars as pl
 

@@ -39,7 +39,7 @@ class LinkArrays(NamedTuple):
     def none(cls, order: int) -> "LinkArrays":
         return cls(np.zeros((0, order), np.uint32), np.zeros(0), np.zeros(0))
 
-    def taken(self, which: Any) -> "LinkArrays":
+    def take(self, which: Any) -> "LinkArrays":
         """Some of them, by mask, position or slice."""
         return LinkArrays(*(array[which] for array in self))
 
@@ -106,7 +106,7 @@ class Links(ABC):
         every = len(links.values)
         if every <= count:
             return [(links, 1.0)]
-        return [(links.taken(np.linspace(0, every - 1, count).astype(np.int64)), every / count)]
+        return [(links.take(np.linspace(0, every - 1, count).astype(np.int64)), every / count)]
 
     @abstractmethod
     def sized(self, sizes: tuple[int, ...]) -> "Links":
@@ -186,7 +186,7 @@ class LinksInMemory(Links):
 
     def read(self, keep: Keep | None = None) -> LinkArrays:
         arrays = LinkArrays(self.cells(), self.values, np.asarray(self.weights))
-        return arrays if keep is None else arrays.taken(keep(arrays.cells))
+        return arrays if keep is None else arrays.take(keep(arrays.cells))
 
     def among(self, keep: Keep) -> "LinksInMemory":
         return self
@@ -243,7 +243,7 @@ class LinksInMemory(Links):
 def in_pieces(links: LinkArrays, size: int) -> Iterator[LinkArrays]:
     """Links in chunks of at most `size`."""
     for lo in range(0, len(links.values), size):
-        piece = links.taken(slice(lo, lo + size))
+        piece = links.take(slice(lo, lo + size))
         yield piece._replace(cells=piece.cells.astype(np.int64))
 
 

@@ -64,7 +64,7 @@ def observe(
         count = _nonzero(own)
     else:
         count = round(total_once(open_cells, groups)) - (len(own) - _nonzero(own))
-        known = _few_open(open_cells, hidden)
+        known = _list_open_cells(open_cells, hidden)
         if known is not None:
             open_cells = Weights.from_table(indices, shape, indices, known)
         weights = (open_cells * unlisted).replaced(everywhere[0], unlisted, everywhere[1])
@@ -120,7 +120,7 @@ def _open_rows(
     return rows
 
 
-def _few_open(open_cells: Weights, hidden: Mapping[tuple[str, ...], AnyArray]) -> AnyArray | None:
+def _list_open_cells(open_cells: Weights, hidden: Mapping[tuple[str, ...], AnyArray]) -> AnyArray | None:
     """Coordinates of the open cells, if tables hide more than they leave and the rest can be listed; else None."""
     # One term has no table: U and the hidden slices, a product of 0/1 vectors.
     box = Weights(open_cells.indices, open_cells.shape, tuple(t for t in open_cells.terms if t.table is None))
@@ -194,19 +194,19 @@ def _images(box: Box, groups: Groups) -> list[Box]:
     """A box and those of its images that are other boxes."""
     images: dict[tuple[tuple[int, ...], tuple[int, ...]], Box] = {}
     for order in orders(groups, len(box.starts)):
-        starts, shape = _taken(box.starts, order), _taken(box.weights.shape, order)
+        starts, shape = _reordered(box.starts, order), _reordered(box.weights.shape, order)
         if (starts, shape) not in images:
             images[starts, shape] = Box(starts, _turned(box.weights, order)) if images else box
     return list(images.values())
 
 
-def _taken(numbers: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
+def _reordered(numbers: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
     return tuple(numbers[source] for source in order)
 
 
 def _turned(weights: Weights, order: Sequence[int]) -> Weights:
     """Weights of cells in another orientation."""
-    indices, shape = weights.indices, _taken(weights.shape, order)
+    indices, shape = weights.indices, _reordered(weights.shape, order)
     now = {indices[source]: index for index, source in zip(indices, order)}
     sizes = dict(zip(indices, shape))
     terms = []

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plait._typing import AnyArray, Array
 from plait.data.observation.weights import Weights, diagonal
 from plait.data.sparse.csf_index import CSFIndex, distinct
-from plait.data.sparse.sorting import sort_cells, taken
+from plait.data.sparse.sorting import sort_cells, take
 from plait.model.model import Equation
 
 Groups = tuple[tuple[int, ...], ...]
@@ -87,7 +87,7 @@ def in_all_ways(links: CSFIndex, numbers: Array, groups: Groups) -> tuple[CSFInd
     first = np.ones(len(cells), bool)
     first[1:] = (cells[1:] != cells[:-1]).any(axis=1)
     from_ = (np.arange(len(cells)) if order is None else order)[first] % max(len(links), 1)
-    return CSFIndex.of(links.indices, links.sizes, cells[first]), taken(numbers, from_)
+    return CSFIndex.of(links.indices, links.sizes, cells[first]), take(numbers, from_)
 
 
 def orders(groups: Groups, order: int) -> Iterator[list[int]]:

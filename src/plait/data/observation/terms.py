@@ -18,7 +18,7 @@ from plait.data.sparse.csf import CSFCache, narrow
 from plait.data.sparse.csf import SummedTable as Summed
 from plait.data.sparse.csf_index import CSFIndex, repeats
 from plait.data.sparse.keys import FibreLookup, columns_of, coordinate_type, find, pack_pair, search
-from plait.data.sparse.sorting import is_uniform, sort_cells, taken
+from plait.data.sparse.sorting import is_uniform, sort_cells, take
 from plait.errors import DataError
 from plait.machine import memory
 from plait.tuning import TUNING
@@ -291,7 +291,7 @@ def _added(a: WeightTable, p: float, b: WeightTable, q: float, sizes: Mapping[st
 def sum_up(table: WeightTable, sizes: Mapping[str, int]) -> WeightTable:
     """The table sorted, with equal coordinates summed."""
     order, coords = sort_cells(table.coords, [sizes[index] for index in table.indices])
-    values = table.values if order is None else taken(table.values, order)
+    values = table.values if order is None else take(table.values, order)
     if repeats(coords) == 0:
         return WeightTable(table.indices, coords, values)
     first = np.flatnonzero(np.concatenate([[True], (coords[1:] != coords[:-1]).any(axis=1)]))

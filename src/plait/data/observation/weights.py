@@ -114,7 +114,9 @@ class Weights:
         """The weights on a tensor with more indices, in any order, on which they do not depend."""
         sizes = dict(zip(indices, shape))
         if any(sizes.get(index) != size for index, size in self.sizes.items()):
-            raise DataError(f"weights over {_shown(self.sizes)} do not match a tensor over {_shown(sizes)}.")
+            raise DataError(
+                f"weights over {_write_shape(self.sizes)} do not match a tensor over {_write_shape(sizes)}."
+            )
         terms = [Term(t.coefficient, t.vectors, reorder(t.table, tuple(indices), sizes)) for t in self.terms]
         return Weights._of(indices, shape, terms)
 
@@ -143,17 +145,21 @@ class Weights:
         if not isinstance(other, Weights):
             return Weights.constant(self.indices, self.shape, other)
         if (self.indices, self.shape) != (other.indices, other.shape):
-            raise DataError(f"weights over {_shown(self.sizes)} and over {_shown(other.sizes)} have different cells.")
+            raise DataError(
+                f"weights over {_write_shape(self.sizes)} and over {_write_shape(other.sizes)} have different cells."
+            )
         return other
 
     def at(self, cells: AnyArray) -> Array:
         """Weights of cells, (n, order) → (n,), without cancellation."""
         if len(self.terms) <= 1:
-            return sum((self._part(term, cells) for term in self.terms), np.zeros(len(cells)))
+            return sum((self._term_at(term, cells) for term in self.terms), np.zeros(len(cells)))
         pieces = (cells[start : start + CHUNK_CELLS] for start in range(0, len(cells), CHUNK_CELLS))
-        return np.concatenate([np.zeros(0), *(add_up([self._part(t, piece) for t in self.terms]) for piece in pieces)])
+        return np.concatenate(
+            [np.zeros(0), *(add_up([self._term_at(t, piece) for t in self.terms]) for piece in pieces)]
+        )
 
-    def _part(self, term: Term, cells: AnyArray) -> Array:
+    def _term_at(self, term: Term, cells: AnyArray) -> Array:
         """One term at cells."""
         column = {index: cells[:, k] for k, index in enumerate(self.indices)}
         part = np.full(len(cells), term.coefficient)
@@ -210,7 +216,7 @@ def _less(numbers: Array, amount: float) -> Array:
     return np.broadcast_to(numbers[0] - amount, len(numbers)) if is_uniform(numbers) else numbers - amount
 
 
-def _shown(sizes: Mapping[str, int]) -> str:
+def _write_shape(sizes: Mapping[str, int]) -> str:
     return "[" + ", ".join(f"{index}: {size}" for index, size in sizes.items()) + "]"
 
 

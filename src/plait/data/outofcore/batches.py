@@ -230,7 +230,7 @@ class Reader:
         first = 0
         if self.copied:
             for number in range(self.copies):
-                batch = self._kept(number, first)
+                batch = self._batch_without_hidden(number, first)
                 first += len(batch)
                 yield batch
             return
@@ -251,7 +251,7 @@ class Reader:
             hint="Pack again when the table no longer changes.",
         )
 
-    def _kept(self, number: int, first: int) -> Batch:
+    def _batch_without_hidden(self, number: int, first: int) -> Batch:
         import polars as pl
 
         table = pl.read_ipc(self._file(number))

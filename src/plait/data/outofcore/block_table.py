@@ -177,7 +177,7 @@ class CellsOnDisk:
 
     def read(self, keep: Keep | None = None) -> LinkArrays:
         """All or some cells into memory, in lexicographic order."""
-        return self._taken(lambda entries: entries >= 0 if self.listed else entries > 0, keep)
+        return self._select(lambda entries: entries >= 0 if self.listed else entries > 0, keep)
 
     def pieces(self, size: int) -> Iterator[LinkArrays]:
         """All cells in chunks of at most `size`, in the order of the blocks."""
@@ -208,9 +208,9 @@ class CellsOnDisk:
     def zeros(self) -> AnyArray:
         """Listed zeros, (n, order) in lexicographic order, into memory."""
         none = np.zeros((0, len(self.packed.indices)), np.int64)
-        return self._taken(lambda entries: entries == 0, None).cells if self.packed.zeros else none
+        return self._select(lambda entries: entries == 0, None).cells if self.packed.zeros else none
 
-    def _taken(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> LinkArrays:
+    def _select(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> LinkArrays:
         kind = coordinate_type(self.packed.shape)
         cells: list[AnyArray] = [np.zeros((0, len(self.packed.indices)), kind)]
         values, weights = [np.zeros(0)], [np.zeros(0)]

@@ -241,7 +241,7 @@ class Packing:
     def write(self, report: Report) -> dict[str, Any]:
         """Sort all ranges and write the blocks; return the relation's part of the manifest."""
         sums = self.relation.duplicates == "sum" or bool(self.groups)
-        pieces = self._settled_first(report) if sums else self._pieces(report)
+        pieces = self._deduplicated(report) if sums else self._pieces(report)
         writer, sample = self._writer(), LinkSample(int(self.counts.sum()), self.sizes, self.places)
         cuts = cut(self.counts, self.sizes, self._children)
         for piece, end in parted(pieces, cuts):
@@ -256,7 +256,7 @@ class Packing:
             self.faults.refuse(self.reader, self.entries(), self.relation.duplicates, self.likelihood)
         if self.likelihood_by:
             self._choose(writer, sample)
-        return self._said(writer)
+        return self._as_manifest(writer)
 
     def _writer(self) -> BlockWriter:
         observed, likelihood = self.relation.observed, self.likelihood
@@ -292,7 +292,7 @@ class Packing:
         more = [own - unlisted * number for own, number in zip(listed, counts)]
         exposures = [written(self.groups, more, place) for place in range(len(self.indices))]
         if unlisted:
-            universe = self._seen() if self.relation.unseen == "missing" else {}
+            universe = self._observed_entities() if self.relation.unseen == "missing" else {}
             M = open_weights(self.indices, self.shape, universe, self._diagonal()[2])
             exposures = [own + unlisted * along(M, (index,)) for own, index in zip(exposures, self.indices)]
         return exposures
@@ -371,7 +371,7 @@ class Packing:
         """Cells in tree order as those of the relation."""
         return np.ascontiguousarray(coords[:, np.argsort(self.places)])
 
-    def _settled_first(self, report: Report) -> Iterator[SortedCells]:
+    def _deduplicated(self, report: Report) -> Iterator[SortedCells]:
         """Sort and deduplicate all ranges, count the entries, and spill them again, one part per range."""
         merged = Spill(self.draft.spill, f"merged{self.number}", len(self.edges) - 1, held_bytes(self.budget))
         self.values, counts = BatchValues(), np.zeros(self.sizes[0], np.int64)
@@ -393,9 +393,9 @@ class Packing:
 
     # --- the manifest
 
-    def _said(self, writer: BlockWriter) -> dict[str, Any]:
+    def _as_manifest(self, writer: BlockWriter) -> dict[str, Any]:
         diagonal, missing, hidden = self._diagonal()
-        seen = self._seen()
+        seen = self._observed_entities()
         observed = self._observed_cells(writer, seen, hidden)
         relation = self.relation
         arrays: dict[str, AnyArray] = {}
@@ -443,7 +443,7 @@ class Packing:
             "blocks": writer.blocks,
         }  # fmt: skip
 
-    def _seen(self) -> dict[str, NDArray[np.bool_]]:
+    def _observed_entities(self) -> dict[str, NDArray[np.bool_]]:
         """Entities with a row, by index."""
         return {index: self.seen[axis] for index, axis in zip(self.indices, self.axes)}
 

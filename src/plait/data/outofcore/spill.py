@@ -14,7 +14,7 @@ from plait._typing import AnyArray, Array
 from plait.data.binding.entries import Entries
 from plait.data.sparse.csf_index import repeats
 from plait.data.sparse.keys import coordinate_type
-from plait.data.sparse.sorting import sort_cells, taken
+from plait.data.sparse.sorting import sort_cells, take
 from plait.data.sparse.words import NO_ORDER, WordFormat
 
 Records = dict[str, AnyArray]  # arrays with one element or row per entry
@@ -156,7 +156,7 @@ class Columns:
         """Records in tree order, ties in the order of the table; input arrays may be overwritten."""
         order, coords = sort_cells(records.pop("coords"), self.sizes)
         if order is not None:
-            records = {name: taken(array, order) for name, array in records.items()}
+            records = {name: take(array, order) for name, array in records.items()}
         return replace(self.read({"coords": coords, **records}), repeated=repeats(coords) > 0)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plait.data.sparse.csf_index import CSFIndex, widen
 from plait.data.sparse.leaves import Extent, Leaf, cut_leaf, cut_leaves, leaf_size
 from plait.data.sparse.parallel import CHUNK_ROWS, by_pieces, on_threads, shares
-from plait.data.sparse.sorting import is_uniform, sort_order, taken
+from plait.data.sparse.sorting import is_uniform, sort_order, take
 from plait.data.sparse.words import CellWords, Codes, Read, WordFormat
 from plait.tuning import TUNING
 
@@ -275,14 +275,14 @@ class Turn:
         """Numbers of cells `part` in the other order, from numbers in their own."""
         if is_uniform(values) or self.permutation is None:
             return values[part]
-        return taken(values, self.permutation[part])
+        return take(values, self.permutation[part])
 
     def by_permutation(self, entries: NDArray[Any]) -> Read:
         """Cells in the other order, and their entries."""
         columns = [self.cells.column(index) for index in self.order]
         turned = np.empty((len(self.cells), len(self.order)), columns[0].dtype)
         for k, column in enumerate(columns):
-            turned[:, k] = column if self.permutation is None else taken(column, self.permutation)
+            turned[:, k] = column if self.permutation is None else take(column, self.permutation)
         fibres = CSFIndex.of(self.order, tuple(self.sizes[index] for index in self.order), turned)
         return Read(fibres, _arranged(entries, self))
 

@@ -35,7 +35,7 @@ def sort_cells(cells: AnyArray, sizes: Sequence[int]) -> tuple[AnyArray | None, 
         order = np.lexsort(columns[::-1])
         return order, cells[order]
     done = sort_rows(columns, sizes)
-    return done.order, done.read(cells) if len(done.rounds) == 1 else taken(cells, done.order)
+    return done.order, done.read(cells) if len(done.rounds) == 1 else take(cells, done.order)
 
 
 def in_order(columns: Sequence[AnyArray]) -> bool:
@@ -67,7 +67,7 @@ def sort_rows(columns: Sequence[AnyArray], sizes: Sequence[int], threads: int | 
         words = _placed(columns, parts, order, below, cuts)
         sort_words(words, threads)
         positions = _positions(words, below, order.dtype)
-        order = taken(order, positions) if len(order) else positions
+        order = take(order, positions) if len(order) else positions
     return SortedRows(order, words, below, rounds)
 
 
@@ -78,7 +78,7 @@ class SortedRows:
     order: AnyArray
     words: Words
     below: int
-    rounds: "list[list[_Part]]"
+    rounds: "list[list[_BitRange]]"
 
     def read(self, cells: AnyArray) -> AnyArray:
         """The cells (n, order) in order, read from the words of a single round: faster than gathering."""
@@ -93,7 +93,7 @@ class SortedRows:
         return result
 
 
-class _Part(NamedTuple):
+class _BitRange(NamedTuple):
     """Some bits of a column, from `low` on, and their position in the key of a round."""
 
     column: int
@@ -102,9 +102,9 @@ class _Part(NamedTuple):
     at: int
 
 
-def _rounds(sizes: Sequence[int], max_bits: int) -> list[list[_Part]]:
+def _rounds(sizes: Sequence[int], max_bits: int) -> list[list[_BitRange]]:
     """All bits of all columns, last column and low bits first, cut into keys of at most `max_bits` bits."""
-    rounds: list[list[_Part]] = [[]]
+    rounds: list[list[_BitRange]] = [[]]
     used = 0
     for column in range(len(sizes) - 1, -1, -1):
         low, width = 0, (int(sizes[column]) - 1).bit_length()
@@ -113,13 +113,13 @@ def _rounds(sizes: Sequence[int], max_bits: int) -> list[list[_Part]]:
                 rounds.append([])
                 used = 0
             bits = min(width - low, max_bits - used)
-            rounds[-1].append(_Part(column, low, bits, used))
+            rounds[-1].append(_BitRange(column, low, bits, used))
             low, used = low + bits, used + bits
     return rounds
 
 
 def _placed(
-    columns: Sequence[AnyArray], parts: Sequence[_Part], order: AnyArray, below: int, cuts: list[tuple[int, int]]
+    columns: Sequence[AnyArray], parts: Sequence[_BitRange], order: AnyArray, below: int, cuts: list[tuple[int, int]]
 ) -> Words:
     """Words of a round: positions in the order so far, and above them some bits of the rows there."""
 
@@ -151,7 +151,7 @@ def is_uniform(array: AnyArray) -> bool:
     return array.strides == (0,) and len(array) > 0
 
 
-def taken(array: AnyArray, order: AnyArray) -> AnyArray:
+def take(array: AnyArray, order: AnyArray) -> AnyArray:
     """array[order] along the first axis, on threads."""
     if is_uniform(array):
         return np.broadcast_to(array[:1], len(order))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from plait._typing import AnyArray
 from plait.data.sparse.csf_index import CSFIndex, row_type, start_type
 from plait.data.sparse.parallel import by_pieces, on_threads, shares
-from plait.data.sparse.sorting import in_order, sort_words, taken
+from plait.data.sparse.sorting import in_order, sort_words, take
 from plait.tuning import TUNING
 
 WORD_BITS = 63  # the highest bit is free, so that a word can differ from all others
@@ -103,7 +103,7 @@ class Codes:
 
     def decode(self, codes: AnyArray) -> AnyArray:
         """Values of codes, in a dtype that holds all of them."""
-        return codes if self.listed is None else taken(self.listed, codes)
+        return codes if self.listed is None else take(self.listed, codes)
 
 
 class CellWords:
@@ -142,7 +142,7 @@ class CellWords:
 
     def read(self, indices: tuple[str, ...]) -> "Read":
         """Sorted cells as CSF, with their values; releases the words."""
-        pieces = _Pieces(self.words, self.how)
+        pieces = _WordChunks(self.words, self.how)
         pieces.count()
         rows, starts, values = pieces.buffers()
 
@@ -177,7 +177,7 @@ class Read:
     summed: int = 0
 
 
-class _Pieces:
+class _WordChunks:
     """Sorted words cut into chunks of whole cells, with the number of fibres that start in each."""
 
     def __init__(self, words: NDArray[np.uint64], how: WordFormat) -> None:
