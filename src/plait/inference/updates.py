@@ -68,7 +68,7 @@ def update_vb(factor: FactorState, evidence: RowEvidence, prior: PriorTerms, exe
 
     def work(lo: int, hi: int) -> float:
         terms = np.ones((N_TERMS, max(factor.exp_mean_log.shape[1], WIDTH)))
-        return float(rows_vb(lo, hi, *arrays, terms))
+        return float(rows_vb(lo, hi, *(*arrays, terms)))
 
     factor.version += 1
     return _over_rows(work, factor, prior, _divergences, executor)
