@@ -78,6 +78,7 @@ def _cases() -> Iterator[Case]:
         yield _case("UCLAF", data.uclaf(0))
     if not sources.absent("lastfm"):
         yield _case("Last.fm plays", data.plays(0, quick=False))
+        yield _case("Last.fm tags, one fit", data.tags(0, quick=False), restarts=1)
     if not sources.absent("gowalla"):
         yield _case("Gowalla, one fit", data.gowalla(quick=False), restarts=1)
 
