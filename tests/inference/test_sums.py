@@ -134,6 +134,7 @@ def rescal(seed, scale):
     return X, A, G
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("likelihood", "scale"), [("poisson", 1.0), ("bernoulli", 0.03)])
 def test_rescal_fitted_to_its_own_data_reaches_the_bound_of_a_fit_started_at_the_truth(likelihood, scale, seed):
