@@ -4,9 +4,6 @@ Non-links are drawn in two ways. Uniformly: any cell. Corrupted: another artist 
 best score for the first is the rate of a cell. It is not for the second: there the user and the tag are those of a
 true link, and only the artist may be wrong, so that how active the user is and how common the tag says nothing. What
 counts is the artist's *share*: its rate, divided by the sum of the rates of all artists for that user and tag.
-
-VB from a random start ends in a poorer optimum, by the bound, than VB that starts from the EM fit. Coupled, that costs
-it its lead over EM by the share.
 """
 
 import time
