@@ -128,7 +128,7 @@ def search_rank_by_prediction(
 
 
 def has_many_links(data: Data) -> bool:
-    """Whether the relation that judges ranks has so many links that they are ranked within their lists."""
+    """Whether the relation that judges ranks has more than `MANY_LINKS` links."""
     relation = _judged(data)
     return relation is not None and len(data.relations[relation].links) > MANY_LINKS
 
